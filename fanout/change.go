@@ -89,4 +89,7 @@ type Receiver interface {
 	// Connected says that a connection was made and every channel wanted then is subscribed. What was
 	// published before may have been missed.
 	Connected()
+	// Disconnected says that the connection was lost, or that there is still none: changes may be missed
+	// until Connected. It comes before anything of the next connection.
+	Disconnected()
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -19,12 +20,14 @@ func TestALostRedisConnectionIsMadeGoodByAResync(t *testing.T) {
 		p := g.dial()
 		p.watch(1, 2, 3)
 		for range 5 {
+			reread := valueOf(g.metrics.Reread)
 			r.Down()
 			g.view.apply(anna.becomes(schemas.Away), anna.becomes(schemas.Offline)) // lost on the channel
 			r.Up()
 			g.awaitConnected()
 			m := p.expect(watch.Resync)
 			sameJSON(t, m.Users, []schemas.Presence{g.view.one(t, 1)}) // only what differs
+			g.await(func() bool { return valueOf(g.metrics.Reread) > reread }, func() string { return "nobody was read again" })
 			g.happen(ben.becomes(schemas.Away))
 			sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 2))
 		}
@@ -63,6 +66,55 @@ func TestVersionsOnlyGrowHoweverOftenTheConnectionIsCut(t *testing.T) {
 					t.Fatalf("%s with version %d after %d", m.Type, v, last)
 				}
 				last = v
+			}
+		}
+		<-done
+	})
+}
+
+// Changes that the channel lost while it was away are never skipped in silence: the user's next message
+// is a resync.
+func TestWhatALostConnectionSwallowedIsMarkedByAResync(t *testing.T) {
+	t.Parallel()
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
+		const users, rounds = 300, 100
+		g := newRig(t, r, func(c *fanout.Config) { c.QueueLength = users * rounds }) // so that nothing collapses
+		p := g.dial()
+		people, ids := make([]*person, users), make([]schemas.UserID, users)
+		for i := range people {
+			ids[i] = schemas.UserID(i + 1)
+			people[i] = &person{id: ids[i]}
+		}
+		p.watch(ids...)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for round := range rounds {
+				if round%5 == 2 {
+					r.Cut()
+				}
+				ts := make([]*schemas.Transition, 0, users)
+				for _, one := range people {
+					ts = append(ts, one.flips(1)...)
+				}
+				g.happen(ts...)
+			}
+		}()
+		last, left := map[string]int{}, users
+		for left > 0 {
+			m := p.next()
+			users := m.Users
+			if m.Type == watch.Change {
+				users = []schemas.Presence{*m.User}
+			}
+			for _, u := range users {
+				v, _ := strconv.Atoi(u.Version)
+				if m.Type == watch.Change && v != last[u.UserID.String()]+1 {
+					t.Fatalf("a change of user %s has version %d after %d", u.UserID, v, last[u.UserID.String()])
+				}
+				if last[u.UserID.String()] = v; v == rounds {
+					left--
+				}
 			}
 		}
 		<-done

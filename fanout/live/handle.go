@@ -172,7 +172,11 @@ func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 	// The channels first, the snapshot second. Without the channels the snapshot is marked as stale,
 	// and corrections follow once the channels are subscribed.
 	wait, done := context.WithTimeout(ctx, v.hub.cfg.ReadTimeout/2)
+	whole := v.hub.losses.Load()
 	connected := v.hub.Bus.Subscribe(wait, fresh) == nil
+	if !connected {
+		whole = 0
+	}
 	done()
 	users, err := v.hub.readInTurn(ctx, ids, v.namesOf(ids), connected)
 	if err != nil {
@@ -188,7 +192,7 @@ func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 	v.planRecheck()
 	sent := make([]*state, len(ids))
 	for i, id := range ids {
-		sent[i] = v.hub.settle(v.subs[id], users[i])
+		sent[i] = v.hub.settle(v.subs[id], users[i], whole)
 	}
 	return reply.send(ctx, sent)
 }

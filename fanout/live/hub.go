@@ -22,6 +22,9 @@ type hub struct {
 	recipients deliveryViewers
 	shards     [shards]shard
 	reconnect  chan struct{} // capacity 1: read everything again
+	// losses counts the lost connections of the bus, from 1 on. complete is what it was when everything
+	// wanted was last subscribed again; a user read after that has missed nothing since.
+	losses, complete atomic.Uint64
 }
 
 type shard struct {
@@ -38,6 +41,7 @@ type entry struct {
 	// of them once.
 	current *state
 	early   fanout.Change // the newest change that came before the first read
+	whole   uint64        // hub.losses up to which no viewer misses a change; 0: unknown. The next change is a resync if there were more.
 	unsure  bool          // a viewer was sent an unsure state, or the state is being read again
 	reread  bool          // the state is to be read again, whatever comes on the channel before
 	// known is the newest version that a read had and the channel had not brought by then; 0: none.
@@ -85,6 +89,7 @@ func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
 		reader: reader{view: d.View, named: d.Named, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.limits.Store(&cfg)
+	h.losses.Store(1)
 	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter), cfg.TenantSchedules)
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
@@ -142,8 +147,8 @@ func (h *hub) detach(subs []*sub) {
 }
 
 // settle ends the reading of a snapshot for s. It returns the state to send; from now on everything
-// newer is queued.
-func (h *hub) settle(s *sub, read schemas.Presence) *state {
+// newer is queued. whole is hub.losses before the channels were subscribed, 0 if they are not yet.
+func (h *hub) settle(s *sub, read schemas.Presence, whole uint64) *state {
 	sent := newState(read)
 	e := s.entry
 	sh := h.shardOf(e.user)
@@ -154,7 +159,7 @@ func (h *hub) settle(s *sub, read schemas.Presence) *state {
 	}
 	if e.current == nil {
 		e.current = h.withEarly(e, sent)
-		e.early = fanout.Change{}
+		e.early, e.whole = fanout.Change{}, whole
 	}
 	switch {
 	case e.current.version > sent.version:
@@ -215,7 +220,16 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 	}
 	// A change does not say whether the user still is of a lost gateway.
 	e.reread = e.reread || e.current.presence.UnsureSince != 0
-	e.current = newState(h.reader.after(c, e.current.presence))
+	before := e.current.presence
+	if losses := h.losses.Load(); e.whole != losses { // those before it may be missing, and the begin of the state
+		e.whole = losses
+		before.Since = 0
+		e.current = newState(h.reader.after(c, before))
+		e.unsure = e.unsure || e.current.unsure()
+		h.resync(e, e.current, false)
+		return nil
+	}
+	e.current = newState(h.reader.after(c, before))
 	pushed := 0
 	for _, s := range e.subs {
 		took, rests := s.viewer.pushChange(s, e.current)
@@ -232,8 +246,13 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 	return resting
 }
 
+// Disconnected makes the next message of each watched user a resync unless it is read again before;
+// see fanout.Receiver.
+func (h *hub) Disconnected() { h.losses.Add(1) }
+
 // Connected makes resyncs read all watched users again; see fanout.Receiver.
 func (h *hub) Connected() {
+	h.complete.Store(h.losses.Load())
 	select {
 	case h.reconnect <- struct{}{}:
 	default:

@@ -85,7 +85,7 @@ func TestAReadingThatIsBehindSaysOnlyThatItIsStale(t *testing.T) {
 		for _, stale := range []schemas.Millis{0, 7} {
 			behind := changeOf(1, 2).After(schemas.Presence{})
 			behind.StaleSince = stale
-			h.correct(behind)
+			h.correct(behind, 0)
 		}
 		if m := g.next(); m.Type != "resync" || m.Users[0].Version != "3" || m.Users[0].StaleSince == nil {
 			t.Errorf("%+v", m)
@@ -135,7 +135,7 @@ func TestWhatIsStillUnsureIsReadAgain(t *testing.T) {
 			t.Errorf("of %v something unsure was told", users)
 		}
 		for _, stale := range []schemas.Millis{7, 7, 8, 0} {
-			h.correct(schemas.NeverSeen(1, stale))
+			h.correct(schemas.NeverSeen(1, stale), 0)
 			if users, _ := h.watched(true); slices.Contains(users, 1) != (stale != 0) || slices.Contains(users, 2) {
 				t.Errorf("after a reading that is stale since %d, %v are read again", stale, users)
 			}

@@ -40,7 +40,8 @@ func (h *hub) resyncs(ctx context.Context) {
 		if lost > 0 {
 			h.Log.Warn("the bus lost changes while it was connected; reading their users again", "users", lost)
 		}
-		err := h.readEach(ctx, users, h.correct)
+		complete := h.complete.Load()
+		err := h.readEach(ctx, users, func(p schemas.Presence) { h.correct(p, complete) })
 		if err == nil && all {
 			all = false
 			h.Metrics.Reread.Inc()
@@ -92,8 +93,9 @@ func (h *hub) readEach(ctx context.Context, users []schemas.UserID, do func(sche
 	return nil
 }
 
-// correct queues what was read for the user's viewers whose last state differs.
-func (h *hub) correct(p schemas.Presence) {
+// correct queues what was read for the user's viewers whose last state differs. complete is that of the
+// hub before the read.
+func (h *hub) correct(p schemas.Presence, complete uint64) {
 	read := newState(p)
 	sh := h.shardOf(p.UserID)
 	sh.mu.Lock()
@@ -117,9 +119,18 @@ func (h *hub) correct(p schemas.Presence) {
 		e.current = read
 	}
 	e.unsure = read.unsure()
+	if e.whole != 0 { // its channel is among those that Connected speaks of
+		e.whole = max(e.whole, complete)
+	}
+	h.resync(e, read, fixed)
+}
+
+// resync queues a state for the viewers of e who were sent another one; fixed as in pushCorrection. Holds
+// the shard.
+func (h *hub) resync(e *entry, st *state, fixed bool) {
 	pushed := 0
 	for _, s := range e.subs {
-		if s.viewer.pushCorrection(s, read, fixed) {
+		if s.viewer.pushCorrection(s, st, fixed) {
 			pushed++
 		}
 	}

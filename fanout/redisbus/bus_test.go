@@ -35,6 +35,7 @@ func newInbox() *inbox {
 func (i *inbox) Change(c fanout.Change) { i.changes <- c }
 func (i *inbox) Reread(schemas.UserID)  {}
 func (i *inbox) Connected()             { i.connected <- struct{}{} }
+func (i *inbox) Disconnected()          {}
 
 func (i *inbox) next(t *testing.T) fanout.Change {
 	t.Helper()

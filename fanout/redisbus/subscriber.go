@@ -40,6 +40,7 @@ func (b *Bus) subscribed(ctx context.Context, server *commands, r fanout.Receive
 		return fmt.Errorf("connecting: %w", err)
 	}
 	complete := b.wanted.begin()
+	defer r.Disconnected() // after lost: from then on no Subscribe succeeds on this connection
 	defer b.wanted.lost()
 	b.metrics.BusConnected.Set(1)
 	defer b.metrics.BusConnected.Set(0)
