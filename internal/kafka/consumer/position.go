@@ -158,7 +158,7 @@ func (s *session[T]) applyResets() {
 			continue // the partition was revoked
 		}
 		s.Seek(id, r.at.Offset)
-		s.ResumeFetchPartitions(s.Only(id))
+		s.Client.ResumeFetchPartitions(s.Only(id))
 		s.start(id).beginAt(r.at)
 	}
 }

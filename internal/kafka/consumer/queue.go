@@ -16,7 +16,7 @@ func (w *worker[T]) enqueue(records []*kgo.Record, end int64) {
 	if !w.paused && len(w.queue) >= batchesWaiting*w.Config.MaxPollRecords {
 		// Under the lock, or dequeue might resume first.
 		w.paused = true
-		w.PauseFetchPartitions(w.Only(w.ID))
+		w.Client.PauseFetchPartitions(w.Only(w.ID))
 	}
 	w.mu.Unlock()
 	w.notify()
@@ -43,7 +43,7 @@ func (w *worker[T]) dequeue() []*kgo.Record {
 	w.queue = nil
 	if w.paused {
 		w.paused = false
-		w.ResumeFetchPartitions(w.Only(w.ID))
+		w.Client.ResumeFetchPartitions(w.Only(w.ID))
 	}
 	return records
 }

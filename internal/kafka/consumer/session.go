@@ -67,7 +67,7 @@ func (s *session[T]) loop(stop context.Context) error {
 		if fatal == nil {
 			fatal = s.Failure()
 		}
-		s.AllowRebalance()
+		s.Client.AllowRebalance()
 		if fatal != nil {
 			return fatal
 		}
@@ -186,7 +186,7 @@ func (s *session[T]) close() {
 	s.stopWorkers(all, s.Config.StopTimeout)
 	s.commit(context.Background(), s.Client)
 	s.Cancel()
-	s.CloseAllowingRebalance()
+	s.Client.CloseAllowingRebalance()
 	s.Work.Wait()
 }
 

@@ -159,5 +159,5 @@ func (w *worker[T]) markCommit(first int64, inHand bool) {
 	if inHand {
 		next = min(next, first)
 	}
-	w.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{w.Name: {w.ID: {Epoch: w.epoch, Offset: next}}})
+	w.Client.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{w.Name: {w.ID: {Epoch: w.epoch, Offset: next}}})
 }

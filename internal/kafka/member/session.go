@@ -23,7 +23,9 @@ type Partition interface {
 // Session is one client and the partitions that it reads. Any goroutine may call its methods.
 type Session[P Partition] struct {
 	*Loop
-	*kgo.Client // set by the loop that owns the session, before Publish
+	// Client is set by the loop that owns the session, before Publish. It is not embedded: the compiler
+	// would generate its methods again for each P, which takes half a minute.
+	Client *kgo.Client
 
 	Ctx    context.Context // ends with the session, not with the shutdown
 	Cancel context.CancelFunc
@@ -104,7 +106,7 @@ func (s *Session[P]) Poll(ctx context.Context, most int, ready func() bool) kgo.
 	if s.Failure() != nil || ready() {
 		cancel()
 	}
-	return s.PollRecords(ctx, most)
+	return s.Client.PollRecords(ctx, most)
 }
 
 // Wake ends the poll under way. What the loop is to see must have been set before.
@@ -179,7 +181,7 @@ func (s *Session[P]) Only(id int32) map[string][]int32 { return map[string][]int
 
 // Seek makes the client fetch a partition from next. Only the loop may call it.
 func (s *Session[P]) Seek(id int32, next int64) {
-	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: {id: {Epoch: -1, Offset: next}}})
+	s.Client.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: {id: {Epoch: -1, Offset: next}}})
 }
 
 // Joined reports whether the group has taken this member and assigned partitions.
@@ -187,7 +189,7 @@ func (s *Session[P]) Joined() bool {
 	if s.WithoutGroup {
 		return true
 	}
-	_, generation := s.GroupMetadata()
+	_, generation := s.Client.GroupMetadata()
 	return generation >= 0 && s.assigned.Load()
 }
 
@@ -218,7 +220,7 @@ func (s *Session[P]) FetchError(topic string, partition int32, err error,
 		log.Error("skipped a batch that exceeds the maximum batch size",
 			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
 		next := kgo.EpochOffset{Epoch: tooLarge.Epoch, Offset: tooLarge.NextOffset}
-		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: next}})
+		s.Client.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: next}})
 		return nil
 	case errors.As(err, &loss):
 		if err := lost(loss); err != nil {

@@ -78,7 +78,7 @@ func (s *session) clearRebalance() error {
 		return kafka.SessionErrorf("abort", "settling a rebalance: %w", err)
 	}
 	// The client does not call back for a second revocation before the mark is cleared.
-	owned := s.CommittedOffsets()[s.Name]
+	owned := s.Client.CommittedOffsets()[s.Name]
 	for _, p := range s.Parts() {
 		if _, ok := owned[p.ID]; !ok && p.handledAny {
 			p.log.Warn("the group revoked a partition without notice")

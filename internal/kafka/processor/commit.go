@@ -143,7 +143,7 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 		return false, kafka.SessionErrorf("forward", "forwarding to the right partition: %w", err)
 	}
 	crashpoint.At("commit.forwarded")
-	if err := s.Flush(ctx); err != nil {
+	if err := s.Client.Flush(ctx); err != nil {
 		return false, kafka.SessionErrorf("produce", "writing the transaction's records: %w", err)
 	}
 	if err := s.produceErr.Load(); err != nil {
@@ -177,7 +177,7 @@ func (s *session) watchEnd() (released func() bool) {
 			case <-ticker.C:
 				// Without a callback that waits, End waits for other members to join.
 				if s.rebalanceWaiting.Load() {
-					s.AllowRebalance()
+					s.Client.AllowRebalance()
 					result <- true
 					return
 				}
@@ -199,14 +199,14 @@ func (s *session) writeAgain() error {
 			ahead[p.ID] = kgo.EpochOffset{Epoch: -1, Offset: p.handled.next}
 		}
 	}
-	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: ahead})
+	s.Client.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: ahead})
 	if err := s.begin(); err != nil {
 		return err
 	}
 	for i := range s.outputs {
 		s.outputs[i] = &kgo.Record{Topic: s.outputs[i].Topic, Partition: s.outputs[i].Partition,
 			Key: s.outputs[i].Key, Value: s.outputs[i].Value, Headers: s.outputs[i].Headers}
-		s.Produce(s.Ctx, s.outputs[i], s.produced)
+		s.Client.Produce(s.Ctx, s.outputs[i], s.produced)
 	}
 	return nil
 }

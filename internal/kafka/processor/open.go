@@ -30,7 +30,7 @@ func (s *session) open(stop context.Context) error {
 		return kafka.SessionErrorf("start", "%w", err)
 	}
 	s.proc.partitions.CompareAndSwap(0, count)
-	producer, epoch, err := s.ProducerID(ctx)
+	producer, epoch, err := s.Client.ProducerID(ctx)
 	if err != nil {
 		return kafka.SessionErrorf("start", "taking the transactional id %s: %w", s.InstanceID(),
 			kafka.WithGrantHint(err, "Write", kafka.OfTransactionalID, s.InstanceID()))
@@ -42,7 +42,7 @@ func (s *session) open(stop context.Context) error {
 		return kafka.SessionErrorf("hanging", "%w", err)
 	}
 	s.lastCommit = time.Now()
-	s.AddConsumeTopics(s.Name)
+	s.Client.AddConsumeTopics(s.Name)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (s *session) close() {
 		cancel()
 	}
 	if s.Client != nil {
-		s.CloseAllowingRebalance()
+		s.Client.CloseAllowingRebalance()
 	}
 	for _, p := range s.Parts() {
 		s.drop(p)

@@ -43,12 +43,12 @@ func (s *session) process() error {
 		b.records = result.rest
 		if result.midRecord || len(result.rest) > 0 {
 			if !b.held {
-				s.PauseFetchPartitions(s.Only(b.part.ID))
+				s.Client.PauseFetchPartitions(s.Only(b.part.ID))
 				b.held = true
 			}
 			rest = append(rest, b)
 		} else if b.held {
-			s.ResumeFetchPartitions(s.Only(b.part.ID))
+			s.Client.ResumeFetchPartitions(s.Only(b.part.ID))
 		}
 	}
 	clear(s.batches[len(rest):])
@@ -99,7 +99,7 @@ func (s *session) produceOutputs(p *partition, result *handleResult) error {
 			kafka.ToKafka(&slab[i], name, head, &records[i])
 			s.outputs = append(s.outputs, &slab[i])
 			s.outputBytes += len(slab[i].Key) + len(slab[i].Value)
-			s.Produce(s.Ctx, &slab[i], s.produced)
+			s.Client.Produce(s.Ctx, &slab[i], s.produced)
 		}
 		records = records[len(slab):]
 	}

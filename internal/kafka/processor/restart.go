@@ -24,7 +24,7 @@ func (s *session) failPartition(p *partition, err error) {
 	p.log.Error("a task failed; its partition is restored, the others go on", "error", err)
 	p.fetching = false
 	p.Phase.Store(kafka.Restoring)
-	s.PauseFetchPartitions(s.Only(p.ID))
+	s.Client.PauseFetchPartitions(s.Only(p.ID))
 	s.failedParts = append(s.failedParts, p)
 }
 

@@ -119,7 +119,7 @@ func (s *session) loop(stop context.Context) error {
 		}
 		s.restartFailed()
 		if !s.pending() {
-			s.AllowRebalance()
+			s.Client.AllowRebalance()
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (s *session) resumeRestored() {
 			s.Seek(p.ID, next)
 		}
 		p.fetching = true
-		s.ResumeFetchPartitions(s.Only(p.ID))
+		s.Client.ResumeFetchPartitions(s.Only(p.ID))
 	}
 }
 

@@ -141,7 +141,7 @@ func (s *session) hangingAge() time.Duration {
 func (s *session) countHanging() (int, error) {
 	ctx, cancel := context.WithTimeout(s.Ctx, 2*time.Second)
 	defer cancel()
-	producer, _, err := s.ProducerID(ctx)
+	producer, _, err := s.Client.ProducerID(ctx)
 	if err != nil {
 		return 0, err
 	}
