@@ -34,6 +34,7 @@ type log struct {
 	settings   liveness.Settings
 	users      identity.Users
 	policies   *lacking // nil: no PolicyLog
+	slice      int
 }
 
 func newLog(t *testing.T, partition, partitions int32) *log {
@@ -44,7 +45,7 @@ func newLog(t *testing.T, partition, partitions int32) *log {
 func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
 	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users}
+		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users, Slice: l.slice}
 	if l.policies != nil {
 		config.Policies = l.policies
 	}

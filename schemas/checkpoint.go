@@ -9,6 +9,10 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
+// MaxMetadata bounds the metadata text of a committed offset, in bytes. Brokers refuse more than 4,096
+// (offset.metadata.max.bytes), and then a partition can commit nothing.
+const MaxMetadata = 3999
+
 // Span is an interval of log time: from Start up to but without End.
 type Span struct{ Start, End Millis }
 
@@ -24,8 +28,9 @@ type Checkpoint struct {
 	// Bases are the offsets from which the versions of an epoch count, the newest last; without
 	// one they count from 0.
 	Bases []EpochBase
-	// Policies are those in force from ReplayOffset on, oldest first; none if the program that
-	// wrote the checkpoint had no policies.
+	// Policies are the one in force at ReplayOffset, and the newest if it is another; the heartbeats
+	// from ReplayOffset on have those in between. None if the program that wrote the checkpoint had
+	// no policies.
 	Policies []PolicyInForce
 	// Stops are the times since ReplayOffset at which the breaker stopped presence time. While
 	// Disarmed, it waits for the gateways to recover before it stops presence time again.

@@ -14,8 +14,9 @@ const (
 	// been lost before the breaker compares shares.
 	breakerLives   = 3
 	breakerDevices = 100
-	// maxStops bounds the stops in a checkpoint.
-	maxStops = 8
+	// maxStops bounds the stops in a checkpoint. Records that a restart re-reads from an older one are
+	// evaluated earlier by the allowed lateness.
+	maxStops = 4
 )
 
 // breaker is the state of the breaker, besides clock.stopped.

@@ -11,9 +11,9 @@ import (
 // ../DESIGN.md.
 const maxStep = 5000
 
-// maxFrozen bounds the list of frozen spans, so that it fits in the metadata of a committed offset.
-// If there are more outages before one limit is reached, the oldest count as silence.
-const maxFrozen = 128
+// maxFrozen bounds the list of frozen spans, so that it fits in the metadata of a committed offset
+// (schemas.MaxMetadata). If there are more outages before one limit is reached, the oldest count as silence.
+const maxFrozen = 64
 
 // presence is an instant or a length in presence time, milliseconds. It is a type of its own so
 // that it cannot be mixed up with log time.

@@ -340,7 +340,7 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 		}
 	}
 	from := m.nextPolicyFrom()
-	m.policies = append(slices.Clone(m.policies), schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p})
+	m.policies = append(m.policies, schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p})
 	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
 	m.setPolicy(p)
 	if m.evaluated >= m.clock.at(m.policyFrom) { // otherwise limits still wait for the policy before
@@ -357,15 +357,11 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 // statuses name their policy.
 func (m *Machine) nextPolicyFrom() schemas.Millis { return max(m.clock.now, m.policyFrom+1) }
 
-// maxPolicies bounds how many policies a checkpoint has. A restart judges the records that it re-reads by
-// them: with fewer than came into force in that range, the first records were judged by a later policy.
-const maxPolicies = 64
-
 // forgetPolicies drops policies that were replaced before the offset from which a restart would
 // re-read.
 func (m *Machine) forgetPolicies() {
 	from, _ := m.history.replay()
-	for len(m.policies) > 1 && (m.policies[1].Offset < from.offset || len(m.policies) > maxPolicies) {
+	for len(m.policies) > 1 && m.policies[1].Offset < from.offset {
 		m.policies = m.policies[1:]
 	}
 }
@@ -379,7 +375,7 @@ func (m *Machine) startEpochIfDue() {
 }
 
 // maxBases bounds how many log epochs a checkpoint has.
-const maxBases = 8
+const maxBases = 4
 
 func (m *Machine) startEpoch(epoch uint32, base int64) {
 	m.logEpoch = epoch

@@ -14,8 +14,11 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 		at, stops, disarmed, bases = m.slice.before, m.slice.stops, m.slice.disarmed, m.slice.bases
 	}
 	c := schemas.Checkpoint{LogEpoch: bases[len(bases)-1].LogEpoch, LogTime: at.now, ReplayOffset: next,
-		ReplayLogTime: at.now, Bases: slices.Clone(bases), Policies: slices.Clone(m.policies),
+		ReplayLogTime: at.now, Bases: slices.Clone(bases), Policies: m.policies[:1:1],
 		Stops: slices.Clone(stops), Disarmed: disarmed}
+	if n := len(m.policies); n > 1 {
+		c.Policies = append(c.Policies, m.policies[n-1])
+	}
 	if from, ok := m.history.replay(); ok {
 		c.ReplayOffset, c.ReplayLogTime, c.RowsFrom = from.offset, from.before, at.wall(m.rowsFrom)
 	}

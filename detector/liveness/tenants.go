@@ -83,8 +83,9 @@ type lapse struct {
 // that such a change makes due waits for the evaluation clock, which is behind by the allowed lateness.
 const waitingReach presence = 5000
 
-// maxVersions bounds how many policies of a tenant are remembered for restarts.
-const maxVersions = maxPolicies
+// maxVersions bounds how many policies of a tenant are remembered for restarts. With fewer than came into
+// force in the part of the log that a restart re-reads, the first records are judged by a later one.
+const maxVersions = 64
 
 // use makes the timing of a tenant that of the user at hand.
 func (m *Machine) use(tenant uint8) {

@@ -107,6 +107,7 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 		return nil, explainStart(err, cfg)
 	}
 	stampAppendTime(k.cluster, &k.ahead)
+	refuseLongMetadata(k.cluster)
 	k.cleaner.Go(func() { k.clean(interval) })
 	if cfg.DataDir != "" {
 		if err := k.markAborted(); err != nil {

@@ -806,8 +806,8 @@ type Checkpoint struct {
 	// The log epoch in force and earlier ones, the newest last: versions count offsets
 	// from the base of their epoch. None stands for a base of 0.
 	Bases []*EpochBase `protobuf:"bytes,10,rep,name=bases,proto3" json:"bases,omitempty"`
-	// The policies in force from the replay offset on, oldest first. None: unknown; a
-	// program without policies wrote the checkpoint.
+	// The policy in force at the replay offset, and the newest if it is another. None:
+	// unknown; a program without policies wrote the checkpoint.
 	Policies []*PolicyInForce `protobuf:"bytes,11,rep,name=policies,proto3" json:"policies,omitempty"`
 	// Stretches since the replay offset in which presence time stood still because
 	// many gateways fell silent at once.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Owner is the last transaction of a producer.
@@ -23,7 +25,8 @@ type Owner struct {
 // ownersField is the field of schemas.Checkpoint that holds the owners. Only this package reads it.
 const ownersField protowire.Number = 100
 
-// Max bounds what a commit carries: some 15 bytes each, of the 4,096 that brokers take.
+// Max bounds how many owners a commit names. Append leaves out the oldest if the metadata has no room
+// for them.
 const Max = 64
 
 // Unknown stands for owners that the metadata does not name: because of Max, or because an older
@@ -41,20 +44,35 @@ func (o Owner) Committed(h kadm.DescribedProducer, unique bool) bool {
 		(o.Epoch > h.ProducerEpoch || o.Epoch == h.ProducerEpoch && (unique || o.At >= h.LastTimestamp))
 }
 
-// Append adds owners to metadata that schemas.Transaction.On returned.
+// Append adds owners, the newest first, to metadata that schemas.Transaction.On returned. It leaves out
+// those for which schemas.MaxMetadata has no room; Unknown stands for them.
 func Append(text string, owners []Owner) string {
 	value, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
 		return text
 	}
+	room := base64.RawStdEncoding.DecodedLen(schemas.MaxMetadata) - len(value) - protowire.SizeTag(ownersField) - 2 // their length
 	var list []byte
-	for _, o := range owners {
-		list = protowire.AppendVarint(list, uint64(o.Producer))
-		list = protowire.AppendVarint(list, protowire.EncodeZigZag(int64(o.Epoch)))
-		list = protowire.AppendVarint(list, uint64(o.At))
+	for i, o := range owners {
+		others := appendOwner(nil, Unknown(time.UnixMilli(owners[0].At)))
+		one, needed := appendOwner(nil, o), len(others)
+		if i+1 == len(owners) {
+			needed = 0
+		}
+		if len(list)+len(one)+needed > room {
+			list = append(list, others...)
+			break
+		}
+		list = append(list, one...)
 	}
 	value = protowire.AppendBytes(protowire.AppendTag(value, ownersField, protowire.BytesType), list)
 	return base64.RawStdEncoding.EncodeToString(value)
+}
+
+func appendOwner(dst []byte, o Owner) []byte {
+	dst = protowire.AppendVarint(dst, uint64(o.Producer))
+	dst = protowire.AppendVarint(dst, protowire.EncodeZigZag(int64(o.Epoch)))
+	return protowire.AppendVarint(dst, uint64(o.At))
 }
 
 // Decode returns the owners that metadata names; complete: the partition never had others.
