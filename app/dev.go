@@ -32,9 +32,6 @@ type Dev struct {
 	RedisAddr string
 	// Partitions is the number of partitions of new topics.
 	Partitions int32
-	// AcceptDataLoss starts with the intact data of a damaged DataDir, which is an error
-	// otherwise.
-	AcceptDataLoss bool
 }
 
 // quick is how often dev commits and looks how far it is.
@@ -54,7 +51,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 		return err
 	}
 	stand, err := embedded.StartKafka(embedded.KafkaConfig{
-		DataDir: filepath.Join(dev.DataDir, "kafka"), AcceptDataLoss: dev.AcceptDataLoss, Listen: dev.KafkaListen,
+		DataDir: filepath.Join(dev.DataDir, "kafka"), Listen: dev.KafkaListen,
 		Partitions: int(dev.Partitions), Log: log,
 	})
 	if err != nil {
@@ -79,8 +76,13 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	config.Kafka.Brokers = stand.Addrs()
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
 	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
-	for _, file := range []string{config.Store.SQLite, config.Graph.SQLite} {
-		if err := sqlite.EnsureIntact(ctx, file, dev.AcceptDataLoss, log); err != nil {
+	for file, remedy := range map[string]string{
+		config.Store.SQLite: "stillhere rebuild lastseen",
+		config.Graph.SQLite: "stillhere graph load",
+	} {
+		if err := sqlite.CheckIntact(ctx, file); errors.Is(err, sqlite.ErrCorrupt) {
+			return fmt.Errorf("%w; put a copy of the data directory in its place, or move this file away (with its -wal and -shm), start again and fill the new one with %s", err, remedy)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -113,11 +115,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	}
 	at := DevAddresses{Kafka: stand.Addrs()[0]}
 	config.Listener = at.note(config.Listen, config.Listener)
-	err = Run(ctx, "all", config, log, func() { started(at) })
-	if err == nil {
-		err = errors.Join(sqlite.Seal(config.Store.SQLite), sqlite.Seal(config.Graph.SQLite))
-	}
-	return err
+	return Run(ctx, "all", config, log, func() { started(at) })
 }
 
 // note wraps open, which stands for net.Listen when it is nil: it notes in HTTP where the first listener for

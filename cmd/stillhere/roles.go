@@ -88,8 +88,6 @@ type devCommand struct {
 	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file." secret:"" group:"Process:"`
 	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the identity key. Default: identity.key in the data directory, created if it is missing." type:"path" group:"Process:"`
 
-	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with the data that is intact; damaged files are renamed to end in .damaged." env:"-" group:"Process:"`
-
 	Redis string `help:"External Redis to use instead of the embedded one, host:port." env:"-" group:"Process:"`
 	registryFlags
 	pipelineFlags
@@ -106,7 +104,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config.Console = console.For("dev")
 	config.Instance, config.SchemaRegistry, config.PolicyAsked = "dev", c.SchemaRegistry, c.asked(parsed, file)
 	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis,
-		Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
+		Partitions: c.Partitions}
 	dev.Kafka.IDs, dev.Kafka.IdentityKey, dev.Kafka.IdentityKeyFile = c.IDs, c.IdentityKey, c.IdentityKeyFile
 	play, err := c.generateLoad(logs.logger())
 	if err != nil {

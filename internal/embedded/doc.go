@@ -11,6 +11,5 @@
 // Redis loses its data when it closes. It removes expired keys once a second.
 //
 // An error at the start is one line that names the cause: a port in use, a directory that cannot
-// be read or that another process uses, a damaged file. A damaged directory is opened only on
-// demand, with its intact data.
+// be read or that another process uses.
 package embedded

@@ -22,9 +22,6 @@ import (
 type KafkaConfig struct {
 	// DataDir is the directory for the cluster's data; created if missing. Empty: in memory.
 	DataDir string
-	// AcceptDataLoss opens a damaged data directory with its intact data; otherwise damage is an
-	// error (ErrCorrupt).
-	AcceptDataLoss bool
 	// Listen is host:port; port 0 takes a free one [127.0.0.1:0]. Further brokers take the ports
 	// after it, or free ones.
 	Listen string
@@ -47,16 +44,11 @@ type KafkaConfig struct {
 type Kafka struct {
 	cluster *kfake.Cluster
 	lock    *dirLock
-	sums    *recorder // nil: in memory
 	virtual *kfake.VirtualNetwork
 	stop    chan struct{}
 	cleaner sync.WaitGroup
-	log     *slog.Logger // nil: none
 	ahead   atomic.Int64 // offset of the brokers' clock, in milliseconds
 }
-
-// recordEvery is the interval at which changed files get new checksums.
-const recordEvery = time.Second
 
 // never is longer than any process runs.
 const never = 10 * 365 * 24 * time.Hour
@@ -91,19 +83,19 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 		options = append(options, kfake.WithLogger(clusterLog{cfg.Log}))
 	}
 	options = append(options, cfg.Options...)
-	k := &Kafka{virtual: cfg.Virtual, log: cfg.Log, stop: make(chan struct{})}
+	k := &Kafka{virtual: cfg.Virtual, stop: make(chan struct{})}
 	if cfg.DataDir != "" {
 		if k.lock, err = lockDir(cfg.DataDir); err != nil {
 			return nil, err
 		}
-		if err := k.openDir(cfg); err != nil {
+		if err := mendTails(cfg.DataDir); err != nil {
 			k.lock.release()
-			return nil, err
+			return nil, fmt.Errorf("reading the data directory %s of the Kafka stand-in: %w", cfg.DataDir, err)
 		}
 		options = append(options, kfake.DataDir(cfg.DataDir))
 	}
 	if k.cluster, err = kfake.NewCluster(options...); err != nil {
-		k.closeDir(false)
+		k.lock.release()
 		return nil, explainStart(err, cfg)
 	}
 	stampAppendTime(k.cluster, &k.ahead)
@@ -122,18 +114,10 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 func (k *Kafka) clean(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var record <-chan time.Time // none in memory, where time may be virtual
-	if k.sums != nil {
-		t := time.NewTicker(recordEvery)
-		defer t.Stop()
-		record = t.C
-	}
 	for {
 		select {
 		case <-ticker.C:
 			k.cluster.ApplyRetention()
-		case <-record:
-			k.warn(k.sums.record(false))
 		case <-k.stop:
 			return
 		}
@@ -241,42 +225,7 @@ func (k *Kafka) Close() {
 	close(k.stop)
 	k.cleaner.Wait()
 	k.cluster.Close()
-	k.closeDir(true)
-}
-
-// openDir checks the data directory before the cluster reads it.
-func (k *Kafka) openDir(cfg KafkaConfig) error {
-	err := checkDir(cfg.DataDir, cfg.AcceptDataLoss, cfg.Log)
-	if err != nil {
-		return err
-	}
-	if k.sums, err = newRecorder(cfg.DataDir); err == nil {
-		err = k.sums.record(false) // the checksums of the last stop no longer count
-	}
-	if err != nil {
-		return fmt.Errorf("writing checksums into the data directory %s: %w", cfg.DataDir, err)
-	}
-	return nil
-}
-
-// closeDir releases the data directory, if there is one. clean means that the cluster has stopped
-// and saved its data.
-func (k *Kafka) closeDir(clean bool) {
-	if k.sums != nil {
-		if clean {
-			k.warn(k.sums.record(true))
-		}
-		k.sums.release()
-	}
 	k.lock.release()
-}
-
-// warn logs that checksums could not be written, so that damage to those files may stay unnoticed.
-func (k *Kafka) warn(err error) {
-	if err != nil && k.log != nil {
-		k.log.Warn("writing the checksums of the Kafka stand-in failed; damage to its files may stay unnoticed", "error",
-			err)
-	}
 }
 
 type clusterLog struct{ log *slog.Logger }
