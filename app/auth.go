@@ -60,7 +60,7 @@ func (a Auth) validate(listen string) error {
 
 // newGuard puts authentication, if it is configured, before the endpoints. The endpoints
 // find the caller in the request's context.
-func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler, component, error) {
+func newGuard(ctx context.Context, p base, endpoints *http.ServeMux) (http.Handler, component, error) {
 	if !p.config.Auth.On() {
 		return endpoints, component{}, nil
 	}
@@ -75,7 +75,7 @@ func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler
 	c := closing("keys for tokens", func() { stop(); guard.Wait() })
 	c.checks = []check{{name: "auth", ready: guard.Ready}}
 	c.onReload = []func(Config) (func(), error){func(c Config) (func(), error) { return guard.Reload(c.Auth.config()) }}
-	return guard.Protect(endpoints, func(ctx context.Context, who *auth.Caller) context.Context {
+	return guard.Protect(endpoints, needOf(endpoints), func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
 			User: who.User, Name: who.Name, Gateway: who.Gateway, Tenant: who.Tenant, Tenants: who.Tenants, Bound: who.Bound(),
 			Until: who.Until, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),

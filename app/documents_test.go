@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +75,47 @@ func TestTheOpenAPIDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 	}
 	if want := routes(t); !maps.Equal(documented, want) || document.OpenAPI != "3.1.0" {
 		t.Errorf("documented are %v\nthe endpoints have %v", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+func TestTheOpenAPIDocumentStatesTheScopeOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	type operation struct{ Security []map[string][]string }
+	var document struct {
+		Paths map[string]struct {
+			Get, Put, Post, Delete, Patch *operation
+			Scope                         string `yaml:"x-scope"` // of a WebSocket
+		}
+	}
+	if err := yaml.Unmarshal(schemas.OpenAPI, &document); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for route := range routes(t) {
+		mux.HandleFunc(route, func(http.ResponseWriter, *http.Request) {})
+	}
+	check := func(method, path string, stated any) {
+		need := needOf(mux)(&http.Request{Method: method, URL: &url.URL{Path: path}})
+		want := any([]map[string][]string{{}, {"bearer": {need.Scope}}})
+		if need.Public {
+			want = []map[string][]string{{}}
+		}
+		if _, plain := stated.(string); plain {
+			want = need.Scope
+		}
+		if !reflect.DeepEqual(stated, want) {
+			t.Errorf("%s %s states %v; the endpoint asks for %+v", method, path, stated, need)
+		}
+	}
+	for path, item := range document.Paths {
+		if item.Scope != "" {
+			check(http.MethodGet, path, item.Scope)
+		}
+		for method, stated := range map[string]*operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch} {
+			if stated != nil {
+				check(method, path, stated.Security)
+			}
+		}
 	}
 }
 

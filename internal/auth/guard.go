@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -105,16 +104,23 @@ func (g *Guard) Ready(ctx context.Context) error { return g.current.Load().verif
 // Wait stops fetching keys, and returns when that has ended.
 func (g *Guard) Wait() { g.current.Load().verifier.stop() }
 
+// Need is what an endpoint asks of the token of a request.
+type Need struct {
+	Public   bool   // no token
+	Scope    string // empty: a token with any scopes
+	Connects bool   // the endpoint opens a socket or stream, whose token may be in the query
+}
+
 // Protect passes requests that their token allows on to next, after with has put the caller into
-// the request's context.
-func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) context.Context) http.Handler {
+// the request's context. need says what the endpoint that will serve a request asks for.
+func (g *Guard) Protect(next http.Handler, need func(*http.Request) Need, with func(context.Context, *Caller) context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scope := scopeOf(r)
-		if scope == "" {
+		need := need(r)
+		if need.Public {
 			next.ServeHTTP(w, r)
 			return
 		}
-		token, r, err := take(r)
+		token, r, err := take(r, need.Connects)
 		if err != nil {
 			g.refuse(w, http.StatusUnauthorized, "no_token", err.Error())
 			return
@@ -131,17 +137,17 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 		case err != nil:
 			g.refuse(w, http.StatusUnauthorized, "invalid_token", err.Error())
 			return
-		case !who.May(scope):
-			g.refuse(w, http.StatusForbidden, "insufficient_scope", "the token lacks the scope "+scope)
+		case need.Scope != "" && !who.May(need.Scope):
+			g.refuse(w, http.StatusForbidden, "insufficient_scope", "the token lacks the scope "+need.Scope)
 			return
 		}
-		if wait := g.wait(who, r); wait > 0 {
+		if wait := g.wait(who, need.Connects); wait > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
 			g.refuse(w, http.StatusTooManyRequests, "too_many_requests", "too many requests of "+who.shown())
 			return
 		}
 		ctx := with(r.Context(), who)
-		if connects(r) {
+		if need.Connects {
 			// A socket or stream ends with its token: the endpoints obey the deadline.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, who.Until)
@@ -154,11 +160,11 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 // Refused counts a request that an endpoint refused because of its caller.
 func (g *Guard) Refused(reason string) { g.refused.WithLabelValues(reason).Inc() }
 
-func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
+func (g *Guard) wait(who *Caller, connects bool) time.Duration {
 	if who.Gateway != "" {
 		return 0
 	}
-	if connects(r) {
+	if connects {
 		return g.current.Load().connects.take(who.User, 1, g.now())
 	}
 	return g.current.Load().requests.take(who.User, 1, g.now())
@@ -184,46 +190,6 @@ func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
 	return wait, 0
 }
 
-// scopeOf returns the scope that a request needs; empty: none, as for the files of the console.
-// Unknown paths below /presence/ are for administrators, so that a new endpoint is closed until it is
-// named here.
-func scopeOf(r *http.Request) string {
-	if strings.HasPrefix(r.URL.Path, "/console/api/") {
-		return Admin
-	}
-	if !strings.HasPrefix(r.URL.Path, "/presence/") {
-		return "" // documents, and pages
-	}
-	// Endpoints are chosen by the escaped path, each part of which is decoded by itself: the name of a
-	// user may have slashes.
-	escaped, below := strings.CutPrefix(r.URL.EscapedPath(), "/presence/")
-	first, rest, deep := strings.Cut(escaped, "/")
-	path, err := url.PathUnescape(first)
-	if err != nil || !below {
-		return Admin
-	}
-	if rest, err = url.PathUnescape(rest); err != nil {
-		return Admin
-	}
-	switch {
-	case path == "heartbeats" || path == "connect" || deep && rest == "visibility" && !reads(r),
-		!deep && r.Method == http.MethodDelete: // an erasure
-		return Beat
-	case path == "followers": // the follower graph, in bulk
-		return Admin
-	case !deep || rest == "history" || rest == "visibility" || rest == "export": // batch, stream, a user
-		return Read
-	}
-	return Admin
-}
-
-func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
-
-// connects reports whether the request opens a socket or a stream.
-func connects(r *http.Request) bool {
-	return r.URL.Path == "/presence/connect" || r.URL.Path == "/presence/stream"
-}
-
 // parameter is the query parameter with the token of a browser's WebSocket.
 const parameter = "access_token"
 
@@ -233,7 +199,7 @@ var (
 )
 
 // take returns the token, and the request without it in its query.
-func take(r *http.Request) (string, *http.Request, error) {
+func take(r *http.Request, connects bool) (string, *http.Request, error) {
 	var tokens []string
 	for _, header := range r.Header.Values("Authorization") {
 		kind, token, _ := strings.Cut(header, " ")
@@ -242,7 +208,7 @@ func take(r *http.Request) (string, *http.Request, error) {
 		}
 		tokens = append(tokens, strings.TrimSpace(token))
 	}
-	if connects(r) {
+	if connects {
 		query := r.URL.Query()
 		tokens = append(tokens, query[parameter]...)
 		if query.Has(parameter) {

@@ -37,7 +37,7 @@ func newReloading(t *testing.T, change func(*auth.Config)) *reloading {
 	if r.guard, err = auth.New(t.Context(), r.config, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	r.Handler = r.guard.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+	r.Handler = r.guard.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), needOf,
 		func(ctx context.Context, _ *auth.Caller) context.Context { return ctx })
 	return r
 }
