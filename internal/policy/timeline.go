@@ -48,7 +48,31 @@ func Describe(p schemas.Policy) []string {
 	if p.ReconnectWindow > 0 {
 		lines = append(lines, fmt.Sprintf("if the device's gateway was lost, the device has %s more to reconnect", Short(p.ReconnectWindow)))
 	}
-	return lines
+	n := TradeOffOf(p)
+	return append(lines,
+		fmt.Sprintf("lost heartbeats in a row without a published change: %d", n.Lost),
+		fmt.Sprintf("a device that vanishes without a bye is shown for at most %s after its last heartbeat", Short(n.Lag)),
+		fmt.Sprintf("heartbeats of a million devices: %d a second", n.PerMillion))
+}
+
+// TradeOff is what the timings of a policy tolerate, delay and cost. docs/timings.md compares some.
+type TradeOff struct {
+	Lost       int           // heartbeats in a row that may be lost without a published change
+	Lag        time.Duration // from the last heartbeat of a vanished device to its published change, at most
+	PerMillion int           // heartbeats a second of a million devices
+}
+
+// tick is how often a detector looks at the time, at the default setting.
+const tick = 250 * time.Millisecond
+
+// TradeOffOf computes it. The heartbeat that arrives at the limit is too late.
+func TradeOffOf(p schemas.Policy) TradeOff {
+	silent, every := p.OnlineTTL+p.OfflineDebounce, p.HeartbeatInterval
+	return TradeOff{
+		Lost:       max(0, int((silent-1)/every)-1),
+		Lag:        silent + p.AllowedLateness + tick,
+		PerMillion: int((1_000_000*time.Second + every/2) / every),
+	}
 }
 
 // Short is a duration without its zero parts: 5m, not 5m0s.
