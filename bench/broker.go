@@ -71,7 +71,7 @@ func (b *brokers) Apply(_ context.Context, batch stream.Batch[struct{}]) error {
 // used is the processor time of all brokers.
 func (b *brokers) used() (sum time.Duration) {
 	for _, pid := range b.pids {
-		sum += loadtest.ProcessorTime(pid)
+		sum += processorTime(pid)
 	}
 	return sum
 }

@@ -106,7 +106,7 @@ func (f *fanoutRig) change(user schemas.UserID) *schemas.Transition {
 func (f *fanoutRig) publish(user schemas.UserID) schemas.Version {
 	change := f.change(user)
 	f.arrivals.expect(change.Version)
-	f.t.Check(f.Producer.AppendSync(f.t.Context(), loadtest.Record(change, f.t.Partitions)))
+	f.t.Check(f.Producer.AppendSync(f.t.Context(), recordOf(change, f.t.Partitions)))
 	return change.Version
 }
 

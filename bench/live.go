@@ -84,7 +84,7 @@ func hostOf(api loadtest.API) string { return strings.TrimPrefix(string(api), "h
 // throughNodes is how long it takes, in the median, until the last socket has a change.
 func (l *lab) throughNodes(t *loadtest.T, rig *loadtest.Rig, roles *loadtest.Roles) time.Duration {
 	nodes := startServers(t, "node", l.nodes(), siteOf(rig, roles))
-	before := nodes.sum(loadtest.Resident)
+	before := nodes.sum(resident)
 	user := loadtest.FirstProbe - 1
 	all := l.connect(t, nodes.addresses, l.Sockets, viewers{First: user, Users: 1, Each: 1})
 	spent, spentViewing := nodes.sum(seconds), all.sum(seconds)
@@ -96,7 +96,7 @@ func (l *lab) throughNodes(t *loadtest.T, rig *loadtest.Rig, roles *loadtest.Rol
 	frames := float64(changes * l.Sockets)
 	t.Add("processor time of a frame, nodes", 1e6*(nodes.sum(seconds)-spent)/frames, "µs").LessIsBetter()
 	t.Add("processor time of a frame, viewers", 1e6*(all.sum(seconds)-spentViewing)/frames, "µs").LessIsBetter()
-	if held := nodes.sum(loadtest.Resident) - before; held > 0 && before > 0 {
+	if held := nodes.sum(resident) - before; held > 0 && before > 0 {
 		t.Add("resident memory of the nodes per socket, after the changes", held/float64(l.Sockets)/1000, "kB").AtMost(10)
 	}
 	return last
@@ -112,7 +112,7 @@ func (l *lab) throughWriters(t *loadtest.T) time.Duration {
 }
 
 // seconds is the processor time of a process.
-func seconds(pid int) float64 { return loadtest.ProcessorTime(pid).Seconds() }
+func seconds(pid int) float64 { return processorTime(pid).Seconds() }
 
 // group is some processes, and where they listen if they do.
 type group struct {

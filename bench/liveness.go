@@ -13,7 +13,7 @@ import (
 // liveness measures the state machine without Kafka: frames of 1,000 beats that lie in
 // memory are decoded and applied by one goroutine, all users online with one device
 // each, time going on as if each beat every 15 s. Kafka is left out.
-func (l *lab) liveness(t *loadtest.T) {
+func benchLiveness(t *loadtest.T) {
 	counts := []int{1_000_000, 10_000_000}
 	targets := []float64{15, 10}
 	if t.Users > 0 {
@@ -22,14 +22,13 @@ func (l *lab) liveness(t *loadtest.T) {
 	for i, n := range counts {
 		livenessOf(t, n, targets[i])
 	}
-	l.referenceBeats(t, min(counts[0], 1_000_000))
 }
 
 func livenessOf(t *loadtest.T, n int, target float64) {
 	name := loadtest.Number(float64(n)) + " users, "
-	c := loadtest.Users{Count: n, Partitions: 1}
+	c := crowd{Count: n, Partitions: 1}
 	t.Progress.Say("  making the frames of %d users", n)
-	frames := c.Frames(false)
+	frames := c.frames(false)
 	heap := heapBytes()
 	m := newMachine(len(frames))
 	m.apply(frames)
@@ -42,7 +41,7 @@ func livenessOf(t *loadtest.T, n int, target float64) {
 	t.Add(name+"allocations", allocs, "per beat").LessIsBetter()
 	t.Add(name+"memory", float64(m.machine.Bytes())/float64(n), "B/user").AtMost(48)
 	t.Add(name+"memory as the heap has it", bytes, "B/user").LessIsBetter()
-	rate, _ = m.run(t, c.Frames(true))
+	rate, _ = m.run(t, c.frames(true))
 	t.Add(name+"in random order", rate/1e6, "M beats/s")
 }
 

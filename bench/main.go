@@ -7,8 +7,7 @@
 //
 //	main ─▶ loadtest.Flags.Measure ─▶ liveness │ detector │ pipeline │ live │ … ─▶ Report (text, JSON, Markdown)
 //	              │
-//	              ├─ Kafka: --brokers, or a stand-in in another process (loadtest.Rig)
-//	              └─ Redis: --redis, the one-key-per-user design, in the same run (reference.go)
+//	              └─ Kafka: --brokers, or a stand-in in another process (loadtest.Rig)
 //
 // One file per bench; each says what it measures and what it leaves out. What the clients of a
 // bench cost shares the machine with what is measured; where that matters, the processor time
@@ -34,7 +33,6 @@ import (
 type lab struct {
 	Name string `arg:"" help:"Which bench: ${names}, or all."`
 	loadtest.Flags
-	Redis      string `help:"An empty Redis to measure the one-key-per-user design on in the same run, host:port."`
 	Postgres   string `help:"Postgres to measure on. Bench sink makes databases there and drops them, and starts a private server when it is left out; bench fanout keeps its graph there for the next run, in SQLite when it is left out."`
 	Sockets    int    `help:"Bench live: how many sockets watch one user." default:"100000"`
 	BrokerPIDs []int  `name:"broker-pids" help:"Bench broker: the process ids of all brokers, which must be on this machine."`
@@ -44,11 +42,11 @@ type lab struct {
 // benches are all of them, in the order in which they run.
 func (l *lab) benches() []loadtest.Bench {
 	return []loadtest.Bench{
-		{Name: "liveness", What: "the state machine without Kafka, one core", Seconds: 3, Run: l.liveness},
-		{Name: "detector", What: "heartbeats from Kafka through the detector", Users: 1_000_000, Seconds: 4, Run: l.detector},
+		{Name: "liveness", What: "the state machine without Kafka, one core", Seconds: 3, Run: benchLiveness},
+		{Name: "detector", What: "heartbeats from Kafka through the detector", Users: 1_000_000, Seconds: 4, Run: benchDetector},
 		loadtest.Pipeline,
 		{Name: "live", What: "from a beat to the frame on the sockets of those who watch", Users: 5_000, Seconds: 20, Run: l.live},
-		{Name: "silence", What: "all users fall silent at once: how late each is found", Users: 1_000_000, Seconds: 6, Run: l.silence},
+		{Name: "silence", What: "all users fall silent at once: how late each is found", Users: 1_000_000, Seconds: 6, Run: silence},
 		{Name: "rebuild", What: "Redis loses everything: time until answers are fresh, and what is answered meanwhile", Users: 1_000_000, Run: rebuild},
 		{Name: "reads", What: "the states of fifty users in one request of the API", Users: 100_000, Seconds: 5, Run: reads},
 		{Name: "replay", What: "transitions from the topic into files for data teams", Users: 1_000_000, Run: benchReplay},
@@ -56,10 +54,6 @@ func (l *lab) benches() []loadtest.Bench {
 		{Name: "restore", What: "a partition's owner is replaced: time until it runs again", Users: 1_000_000, Run: restore},
 		{Name: "broker", What: "processor time of Kafka's brokers for small batches, and for bytes", Seconds: 15, Run: l.broker},
 		{Name: "fanout", What: "from a change to delivery records for the followers of one user with many", Users: 1_000_000, Seconds: 5, Run: l.fanout},
-		{Name: "names", What: "users with names beside users of integers: a partition without Kafka, then latency and batch reads", Users: 1_000_000, Seconds: 4,
-			Run: func(t *loadtest.T) { t.Part(func() { names(t) }); t.Part(func() { namesAnswered(t) }) }},
-		{Name: "population", What: "users with names beside users of integers, in the detector, Redis and Postgres", Users: 1_000_000, Run: l.population},
-		{Name: "tenants", What: "how long a quiet tenant waits beside a noisy one", Seconds: 2, Run: l.tenants},
 	}
 }
 
@@ -108,11 +102,5 @@ func (l *lab) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reference := ""
-	if l.Redis != "" {
-		if reference, err = referenceVersion(ctx, l.Redis); err != nil {
-			return err
-		}
-	}
-	return l.Measure(ctx, "from a checkout", reference, nil, benches...)
+	return l.Measure(ctx, "from a checkout", nil, benches...)
 }

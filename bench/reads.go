@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,7 @@ func reads(t *loadtest.T) {
 		spent time.Duration
 	}{{"API", nodes.processes[0].PID, 0}, {"Redis", redis.pid, 0}, {"clients", os.Getpid(), 0}}
 	for i := range processes {
-		processes[i].spent = loadtest.ProcessorTime(processes[i].pid)
+		processes[i].spent = processorTime(processes[i].pid)
 	}
 	var times loadtest.Spread
 	took := t.Measured(func() { times = ask(t, api, paths, t.Length()) })
@@ -55,7 +56,7 @@ func reads(t *loadtest.T) {
 	t.Add(fmt.Sprintf("batch reads of %d users", idsPerRead), count/took.Seconds(), "requests/s")
 	t.AddSpread("batch read", times)
 	for i, p := range processes {
-		used := loadtest.ProcessorTime(p.pid) - p.spent
+		used := processorTime(p.pid) - p.spent
 		if used <= 0 {
 			continue
 		}
@@ -79,7 +80,7 @@ func pathsOf(users []schemas.UserID) []string {
 		for n := range some {
 			some[n] = users[(first+n*step)%len(users)]
 		}
-		all[i] = loadtest.BatchPath(some)
+		all[i] = batchPath(some)
 	}
 	return all
 }
@@ -113,4 +114,16 @@ func ask(t *loadtest.T, api loadtest.API, paths []string, length time.Duration) 
 	t.Progress.Say("  asking for %s", length)
 	t.Check(clients.Wait())
 	return all.All()
+}
+
+// batchPath asks for the states of users.
+func batchPath(users []schemas.UserID) string {
+	b := []byte("/presence/batch?user_ids=")
+	for i, user := range users {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(user), 10)
+	}
+	return string(b)
 }

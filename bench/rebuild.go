@@ -23,7 +23,7 @@ func rebuild(t *loadtest.T) {
 	server := startRedis(t, rig)
 	roles, users := everyoneOnline(t, rig)
 	var probes []schemas.UserID // one of each partition
-	for _, part := range (loadtest.Users{Count: t.Users, Partitions: t.Partitions}).ByPartition() {
+	for _, part := range (crowd{Count: t.Users, Partitions: t.Partitions}).byPartition() {
 		probes = append(probes, part[:min(1, len(part))]...)
 	}
 	reader := &batchReader{api: roles.API, users: users}
@@ -61,9 +61,9 @@ func rebuild(t *loadtest.T) {
 // the durable store answers while Redis is filled.
 func everyoneOnline(t *loadtest.T, rig *loadtest.Rig) (*loadtest.Roles, []schemas.UserID) {
 	roles := rig.AllRoles(func(c *app.Config) { c.Policy = loadtest.Stay() })
-	users := loadtest.Users{Count: t.Users, Partitions: t.Partitions}
-	reader := &batchReader{api: roles.API, users: slices.Concat(users.ByPartition()...)}
-	rig.Write(users.Frames(false))
+	users := crowd{Count: t.Users, Partitions: t.Partitions}
+	reader := &batchReader{api: roles.API, users: slices.Concat(users.byPartition()...)}
+	writeAll(t, rig, users.frames(false))
 	t.Until(func() string { return fmt.Sprintf("%d of %d users are online, and readiness", reader.online, t.Users) },
 		func() bool { return reader.allOnline(t.Context()) && roles.CaughtUp(t.Context()) })
 	return roles, reader.users
@@ -112,7 +112,7 @@ func (b *batchReader) allOnline(ctx context.Context) bool {
 
 func (b *batchReader) batch(ctx context.Context, some []schemas.UserID) {
 	var states map[string]string
-	err := b.api.Get(ctx, loadtest.BatchPath(some), &states)
+	err := b.api.Get(ctx, batchPath(some), &states)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -36,9 +36,9 @@ func benchReplay(t *loadtest.T) {
 		target float64
 	}{{replay.JSONL, 500_000}, {replay.CSV, 500_000}, {replay.Parquet, 300_000}, {replay.JSONL, 0}} {
 		name := filepath.Join(dir, "changes."+string(part.format))
-		spent := loadtest.ProcessorTime(os.Getpid())
+		spent := processorTime(os.Getpid())
 		took := t.Measured(func() { t.Check(replayTo(t, rig, part.format, name, rows)) })
-		used := loadtest.ProcessorTime(os.Getpid()) - spent
+		used := processorTime(os.Getpid()) - spent
 		if part.format == replay.JSONL {
 			text, err := os.ReadFile(name)
 			t.Check(err)
@@ -79,10 +79,10 @@ func publish(t *loadtest.T, rig *loadtest.Rig) {
 	for rows, n := t.Users*rowsPerUser, 0; n < rows; {
 		var outs []schemas.Outgoing
 		for ; n < rows && len(outs) < piece; n++ {
-			change := loadtest.Change(schemas.UserID(n%t.Users+1), start+schemas.Millis(n), schemas.NewVersion(1, int64(n/1000), 0), n/t.Users%2 == 0)
-			outs = append(outs, loadtest.Record(change, t.Partitions))
+			change := changeOf(schemas.UserID(n%t.Users+1), start+schemas.Millis(n), schemas.NewVersion(1, int64(n/1000), 0), n/t.Users%2 == 0)
+			outs = append(outs, recordOf(change, t.Partitions))
 		}
-		rig.Write(outs)
+		writeAll(t, rig, outs)
 	}
 }
 

@@ -25,15 +25,15 @@ const replayRounds = 6
 // comes on top.
 func restore(t *loadtest.T) {
 	rig := t.Rig()
-	frames := loadtest.Users{Count: t.Users, Partitions: t.Partitions}.Frames(false)
+	frames := crowd{Count: t.Users, Partitions: t.Partitions}.frames(false)
 	settings := loadtest.Stay()
 	d := rig.Detector(settings, nil)
-	d.Gather(frames)
+	gather(t, rig, d, frames)
 	for range replayRounds {
-		rig.Write(frames)
+		writeAll(t, rig, frames)
 	}
-	end := rig.End()
-	t.Until(func() string { return "handling what was written" }, func() bool { return d.Handled() >= end })
+	end := end(t, rig)
+	t.Until(func() string { return "handling what was written" }, func() bool { return handled(d) >= end })
 	t.Check(d.Stop())
 	var times restoreTimes
 	ready := t.Measured(func() {

@@ -21,14 +21,11 @@ const tickInterval = 250 * time.Millisecond
 //
 // Each is done twice. As people beat: their last beats are spread over the heartbeat
 // interval, so their limits are. And in one instant: all last beats, so all limits,
-// are in one millisecond, which no users do but which is how the reference is
-// measured.
-func (l *lab) silence(t *loadtest.T) {
+// are in one millisecond, which no users do.
+func silence(t *loadtest.T) {
 	if t.Length() < 60*time.Millisecond {
 		t.Fatalf("seconds: %g is too short for a silence", t.Seconds)
 	}
-	var reference loadtest.Spread
-	t.Part(func() { reference = l.referenceSilence(t) })
 	instant, interval := silentUsers{settings: leaving(t.Length())}, silentUsers{settings: leaving(t.Length())}
 	if !t.Given {
 		interval.settings = leaving(45 * time.Second) // online_ttl and offline_debounce of the design
@@ -43,9 +40,7 @@ func (l *lab) silence(t *loadtest.T) {
 			silentUsers
 		}{{"as people beat", interval}, {"in one instant", instant}} {
 			t.Part(func() {
-				figures := t.AddSpread(way.name+", "+s.name, way.do(t, s.silentUsers))
-				figures.AtMost(1000)
-				figures.Against(reference)
+				t.AddSpread(way.name+", "+s.name, way.do(t, s.silentUsers)).AtMost(1000)
 			})
 		}
 	}
@@ -85,7 +80,7 @@ func silentMachine(t *loadtest.T, s silentUsers) (late loadtest.Spread) {
 		}
 		offset++
 	}
-	frames := loadtest.Users{Count: t.Users, Partitions: 1}.Frames(false)
+	frames := crowd{Count: t.Users, Partitions: 1}.frames(false)
 	together := time.Now()
 	for i := range frames {
 		due := together.Add(s.over * time.Duration(i) / time.Duration(len(frames)))
@@ -111,8 +106,8 @@ func silentPipeline(t *loadtest.T, s silentUsers) loadtest.Spread {
 	rig := t.Rig()
 	d := rig.Detector(s.settings, nil)
 	watch := rig.Watch(nil)
-	frames := loadtest.Users{Count: t.Users, Partitions: t.Partitions}.Frames(false)
-	d.Gather(frames)
+	frames := crowd{Count: t.Users, Partitions: t.Partitions}.frames(false)
+	gather(t, rig, d, frames)
 	// They go on beating until the last of them is known to be online.
 	for watch.Online.Load() < int64(t.Users) {
 		writeOver(t, rig, frames, s.over)
@@ -145,14 +140,14 @@ func leaving(after time.Duration) liveness.Settings {
 // writeOver writes frames spread evenly over d.
 func writeOver(t *loadtest.T, rig *loadtest.Rig, frames []schemas.Outgoing, d time.Duration) {
 	if d == 0 {
-		rig.Write(frames)
+		writeAll(t, rig, frames)
 		return
 	}
 	const step = 50 * time.Millisecond
 	begun, written := time.Now(), 0
 	for written < len(frames) {
 		next := min(len(frames), max(written+1, int(float64(len(frames))*float64(time.Since(begun)+step)/float64(d))))
-		rig.Write(frames[written:next])
+		writeAll(t, rig, frames[written:next])
 		written = next
 		t.Check(loadtest.Pause(t.Context(), time.Until(begun.Add(d*time.Duration(written)/time.Duration(len(frames))))))
 	}

@@ -50,9 +50,9 @@ func (l *lab) sink(t *loadtest.T) {
 		log := changes(from)
 		outs := make([]schemas.Outgoing, len(log))
 		for i, change := range log {
-			outs[i] = loadtest.Record(change, t.Partitions)
+			outs[i] = recordOf(change, t.Partitions)
 		}
-		rig.Write(outs)
+		writeAll(t, rig, outs)
 		// Who goes second finds the server warm, or busy with what the first left.
 		turns := []func(){
 			func() { took.sink += sinkRound(t, rig, round, writer, len(log)) },
@@ -89,7 +89,7 @@ func changesOf(users int) func(from time.Time) []*schemas.Transition {
 			user := random.IntN(users)
 			offset++
 			online[user] = !online[user]
-			log[i] = loadtest.Change(schemas.UserID(user+1), schemas.MillisOf(from)+schemas.Millis(i), schemas.NewVersion(1, offset, 0), online[user])
+			log[i] = changeOf(schemas.UserID(user+1), schemas.MillisOf(from)+schemas.Millis(i), schemas.NewVersion(1, offset, 0), online[user])
 		}
 		return log
 	}

@@ -18,7 +18,7 @@ type benchPipeline struct{ loadtest.Flags }
 
 // Run runs it.
 func (c *benchPipeline) Run(ctx context.Context) error {
-	return c.Measure(ctx, version, "", []string{"bench"}, loadtest.Pipeline)
+	return c.Measure(ctx, version, []string{"bench"}, loadtest.Pipeline)
 }
 
 // benchServe is what a bench starts in another process.

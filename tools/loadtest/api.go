@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,16 +68,4 @@ func (a API) Beat(ctx context.Context, user schemas.UserID, bye bool) error {
 func (a API) Presence(ctx context.Context, user schemas.UserID) (p schemas.Presence, err error) {
 	err = a.Get(ctx, "/presence/"+user.String(), &p)
 	return p, err
-}
-
-// BatchPath asks for the states of users.
-func BatchPath(users []schemas.UserID) string {
-	b := []byte("/presence/batch?user_ids=")
-	for i, user := range users {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(user), 10)
-	}
-	return string(b)
 }

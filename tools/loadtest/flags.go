@@ -22,15 +22,12 @@ type Flags struct {
 	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
 	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. Default: a stand-in in another process." env:"-"`
 	Output     string   `help:"Output format: table, json (one document), jsonl (a row a line), csv or parquet. Tables are for people, with times in UTC." enum:"table,json,jsonl,csv,parquet" default:"table" env:"-"`
-	JSON       bool     `name:"json" hidden:"" instead:"--output json" env:"-"`
 	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
-	Report     string   `help:"Write a page in Markdown to this file." type:"path" env:"-"`
 }
 
 // Measure runs benches one after the other and prints what they measured. What was measured
-// before one failed is reported all the same. reference is the version of the Redis that
-// serves as reference, if any; process starts this program once more, as a Process.
-func (f *Flags) Measure(ctx context.Context, version, reference string, process []string, benches ...Bench) error {
+// before one failed is reported all the same. process starts this program once more, as a Process.
+func (f *Flags) Measure(ctx context.Context, version string, process []string, benches ...Bench) error {
 	if err := output.Check(os.Stdout, f.Output); err != nil {
 		return err
 	}
@@ -46,13 +43,13 @@ func (f *Flags) Measure(ctx context.Context, version, reference string, process 
 		o.Profile = f.profile()
 	}
 	report, err := Run(ctx, o, benches...)
-	report.Version, report.Redis = version, reference
-	return errors.Join(err, f.write(os.Stdout, report), f.page(report))
+	report.Version = version
+	return errors.Join(err, f.write(os.Stdout, report))
 }
 
 func (f *Flags) write(out io.Writer, report *Report) error {
 	switch {
-	case f.JSON || f.Output == output.JSON:
+	case f.Output == output.JSON:
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(report)
@@ -60,21 +57,6 @@ func (f *Flags) write(out io.Writer, report *Report) error {
 		return report.WriteText(out)
 	}
 	return output.Write(out, f.Output, report.rows(), figureColumns, func(r figureRow) any { return r })
-}
-
-// page writes the Markdown, if it is asked for.
-func (f *Flags) page(report *Report) error {
-	if f.Report == "" {
-		return nil
-	}
-	file, err := os.Create(f.Report)
-	if err == nil {
-		err = errors.Join(report.WriteMarkdown(file), file.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("--report: %w", err)
-	}
-	return nil
 }
 
 // profile opens the file of the first measured part, and numbered files for those after it.

@@ -1,15 +1,11 @@
 package loadtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
 )
@@ -93,32 +89,4 @@ func Serve(out io.Writer, in io.Reader) error {
 	}
 	_, err = io.Copy(io.Discard, in)
 	return err
-}
-
-// ProcessorTime is what a process has used, 0 where the system does not report it.
-func ProcessorTime(pid int) time.Duration {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	_, text, _ = bytes.Cut(text, []byte(") ")) // the name before it may have blanks
-	fields := bytes.Fields(text)
-	const user, system, tick = 11, 12, 10 * time.Millisecond
-	if len(fields) <= system {
-		return 0
-	}
-	inUser, _ := strconv.Atoi(string(fields[user]))
-	inKernel, _ := strconv.Atoi(string(fields[system]))
-	return time.Duration(inUser+inKernel) * tick
-}
-
-// Resident is the memory of a process in bytes; 0 where the system does not report it.
-func Resident(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	var size, pages float64
-	_, _ = fmt.Sscan(string(text), &size, &pages) // then 0
-	return pages * float64(os.Getpagesize())
 }

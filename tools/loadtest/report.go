@@ -12,7 +12,6 @@ type Report struct {
 	At      time.Time `json:"at"`
 	Machine Machine   `json:"machine"`
 	Kafka   string    `json:"kafka"`
-	Redis   string    `json:"redis,omitempty"` // its version
 	Results []Result  `json:"results"`
 }
 
@@ -35,9 +34,6 @@ type Figure struct {
 	// Target is what the design asks for; 0 if nothing. More is better unless Less.
 	Target float64 `json:"target,omitempty"`
 	Less   bool    `json:"less_is_better,omitempty"`
-	// Reference is the same of the one-key-per-user design on Redis, measured in
-	// the same run; 0 if it was not.
-	Reference float64 `json:"reference,omitempty"`
 }
 
 // Add notes a figure and returns it to be completed.
@@ -51,23 +47,9 @@ func (f *Figure) AtLeast(target float64) *Figure { f.Target = target; return f }
 func (f *Figure) AtMost(target float64) *Figure  { f.Target, f.Less = target, true; return f }
 func (f *Figure) LessIsBetter() *Figure          { f.Less = true; return f }
 
-// Against sets what the reference came to.
-func (f *Figure) Against(reference float64) *Figure { f.Reference = reference; return f }
-
 // Reached reports whether the target was reached; true without one.
 func (f *Figure) Reached() bool {
 	return f.Target == 0 || f.Less && f.Value <= f.Target || !f.Less && f.Value >= f.Target
-}
-
-// Ratio is how many times better than the reference; 0 without one.
-func (f *Figure) Ratio() float64 {
-	switch {
-	case f.Reference == 0 || f.Value == 0:
-		return 0
-	case f.Less:
-		return f.Reference / f.Value
-	}
-	return f.Value / f.Reference
 }
 
 // Note adds a sentence below the figures.
@@ -107,13 +89,6 @@ func (f SpreadFigures) AtMost(target float64) { f[1].AtMost(target) }
 
 // P99 is the 99th percentile.
 func (f SpreadFigures) P99() float64 { return f[1].Value }
-
-// Against compares with the sorted times of a reference.
-func (f SpreadFigures) Against(reference Spread) {
-	for i, q := range quantiles {
-		f[i].Against(float64(reference.At(q.at)) / 1e6)
-	}
-}
 
 // LockedSpread is a Spread that several goroutines fill.
 type LockedSpread struct {

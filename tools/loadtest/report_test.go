@@ -2,33 +2,25 @@ package loadtest
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 )
 
-func TestTheReportSaysWhatWasReachedAndHowMuchBetterThatIs(t *testing.T) {
+func TestTheReportSaysWhatWasReached(t *testing.T) {
 	t.Parallel()
-	r := Report{Version: "v1", Redis: "7.0", Results: []Result{{Name: "silence", What: "x", Population: 1_000_000}}}
+	r := Report{Version: "v1", Results: []Result{{Name: "silence", What: "x", Population: 1_000_000}}}
 	result := &r.Results[0]
-	result.Add("rate", 30, "M beats/s").AtLeast(15).Against(0.25)
-	result.Add("lateness", 2500, "ms").AtMost(1000).Against(10_000)
+	result.Add("rate", 30, "M beats/s").AtLeast(15)
+	result.Add("lateness", 2500, "ms").AtMost(1000)
 	var page bytes.Buffer
-	if err := r.WriteMarkdown(&page); err != nil {
+	if err := r.WriteText(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"| silence | rate | 30.0 M beats/s | ≥ 15.0 ✓ | 0.25 | 120× |",
-		"|  | lateness | 2,500 ms | ≤ 1,000 ✗ | 10,000 | 4.00× |",
-		"1,000,000 users",
-	} {
-		if !strings.Contains(page.String(), want) {
+	text := strings.Join(strings.Fields(page.String()), " ")
+	for _, want := range []string{"silence: x", "rate 30.0 M beats/s target ≥ 15.0 ✓", "lateness 2,500 ms target ≤ 1,000 ✗"} {
+		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, page.String())
 		}
-	}
-	text, err := json.Marshal(r)
-	if err != nil || !strings.Contains(string(text), `"less_is_better":true`) {
-		t.Errorf("%s, %v", text, err)
 	}
 }
 

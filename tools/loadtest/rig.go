@@ -13,7 +13,6 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
@@ -34,18 +33,15 @@ type Rig struct {
 // setUp bounds what is only asking Kafka for something.
 const setUp = time.Minute
 
-// Rig makes one of a pipeline whose users have integer ids. Its topics have names that nobody else uses.
-func (t *T) Rig() *Rig { return t.RigOf(identity.Users{}) }
-
-// RigOf is Rig of a pipeline whose users may have names.
-func (t *T) RigOf(users identity.Users) *Rig {
+// Rig makes one. Its topics have names that nobody else uses.
+func (t *T) Rig() *Rig {
 	r := &Rig{t: t, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	serving := t.Start("serve", nil)
 	t.Cleanup(serving.Close)
 	var at standIns
 	serving.Hear(&at)
 	r.Redis = at.Redis
-	r.Kafka = kafka.Config{Brokers: at.Kafka, InstanceName: "bench", Prefix: fmt.Sprintf("stillhere-bench-%d.", time.Now().UnixMilli()), Users: users}
+	r.Kafka = kafka.Config{Brokers: at.Kafka, InstanceName: "bench", Prefix: fmt.Sprintf("stillhere-bench-%d.", time.Now().UnixMilli())}
 	if len(t.Brokers) > 0 {
 		r.Kafka.Brokers = t.Brokers
 		t.Cleanup(func() error { return soon(func(ctx context.Context) error { return admin.DeleteTopics(ctx, r.Kafka) }) })
@@ -118,16 +114,6 @@ func (r *Rig) Detector(s liveness.Settings, wrap func(processor.Task) processor.
 	return d
 }
 
-// Handled is how many records of all partitions have been handled, of those that the log ever had.
-func (d *Detector) Handled() (n int64) {
-	for _, p := range d.Status() {
-		if p.Phase == kafka.Running {
-			n += p.Offset
-		}
-	}
-	return n
-}
-
 // AllRun reports whether all partitions run.
 func (d *Detector) AllRun() bool {
 	running := 0
@@ -142,43 +128,6 @@ func (d *Detector) AllRun() bool {
 // Assigned waits until all partitions run.
 func (d *Detector) Assigned() {
 	d.rig.t.Until(func() string { return "waiting for the detector to get its partitions" }, d.AllRun)
-}
-
-// Gather makes everybody online and returns when the detector has committed to it.
-func (d *Detector) Gather(frames []schemas.Outgoing) {
-	d.Assigned()
-	d.rig.Write(frames)
-	end := d.rig.End()
-	d.rig.t.Until(func() string { return fmt.Sprintf("everybody comes online: %d of %d frames", d.Handled(), end) },
-		func() bool { return d.Handled() >= end })
-}
-
-// End is how many records the heartbeats topic ever had.
-func (r *Rig) End() (n int64) {
-	for p := range r.t.Partitions {
-		_, end, err := r.Reader.Bounds(r.t.ctx, schemas.Heartbeats, p)
-		r.t.Check(err)
-		n += end
-	}
-	return n
-}
-
-// window is how many records may be unacknowledged.
-const window = 1000
-
-// Write appends records and waits until Kafka has them all.
-func (r *Rig) Write(outs []schemas.Outgoing) {
-	acknowledged := make(chan error, window)
-	for i := range outs {
-		if i >= window {
-			r.t.Check(<-acknowledged)
-		}
-		r.Producer.Append(r.t.ctx, outs[i], func(err error) { acknowledged <- err })
-		r.t.Progress.Say("  writing to Kafka: %d of %d records", i, len(outs))
-	}
-	for range min(window, len(outs)) {
-		r.t.Check(<-acknowledged)
-	}
 }
 
 // gateway is a Go program's gateway, connected.

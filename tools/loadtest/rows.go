@@ -32,7 +32,6 @@ var figureColumns = []output.Column[figureRow]{
 	{Name: "unit", Value: func(f figureRow) any { return f.Unit }},
 	{Name: "target", Value: func(f figureRow) any { return unlessZero(f.Target) }},
 	{Name: "less_is_better", Value: func(f figureRow) any { return f.Less }},
-	{Name: "reference", Value: func(f figureRow) any { return unlessZero(f.Reference) }},
 }
 
 // unlessZero is null for what there is not.
