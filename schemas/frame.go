@@ -39,7 +39,6 @@ const (
 	fieldMAC          protowire.Number = 24
 	fieldWriter       protowire.Number = 25
 	fieldCounter      protowire.Number = 26
-	fieldTopicID      protowire.Number = 27
 )
 
 // Beat is one row of a frame.
@@ -73,9 +72,9 @@ type Frame struct {
 	Policy *Policy
 	// TenantPolicy comes into force with this record; nil in nearly all.
 	TenantPolicy *TenantPolicy
-	// Writer and Counter tell the changes of one writer apart and put them in order; 0 in beats and ticks.
+	// Writer and Counter tell copies of a change from the change: Counter grows with each one of the Writer.
+	// Both are 0 in beats and ticks.
 	Writer, Counter uint64
-	TopicID         TopicID // that a change was written to; unknown in beats and ticks
 	// KeyID is the key that MAC is made with over Signed. Empty, all three: the frame is not signed.
 	KeyID, MAC, Signed []byte
 
@@ -83,14 +82,13 @@ type Frame struct {
 	policy, tenantPolicy                      []byte
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
-	topicID                                   []byte
 	named                                     []byte // the rest of the frame from the first name on; nil: no names
 }
 
 // Rows is the number of beats in the frame.
 func (f *Frame) Rows() int { return f.rows }
 
-// Changes reports whether the frame changes more than a gateway may: it has a writer and a counter.
+// Changes reports whether the frame is a change that has a Writer and a Counter where frames are signed.
 func (f *Frame) Changes() bool {
 	return f.Forwarded || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
@@ -242,8 +240,6 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 	case fieldKeyID:
 		f.KeyID = v
 		return utf8.Valid(v)
-	case fieldTopicID:
-		f.topicID = v
 	}
 	return true
 }

@@ -94,7 +94,7 @@ func unusualFrames() [][]byte {
 		join(varint(tag(nil, 7, protowire.VarintType), 3), key, mac),      // signed, for the slow path
 		join(key, varint(tag(nil, 24, protowire.VarintType), 3), mac),     // of another wire type
 		join(key, column(28, mac...)), join(key, mac, column(28, mac...)), // the bytes of a MAC in another field
-		column(23, 0xff), join(column(23, make([]byte, 513)...), mac), column(27, 1), column(27, make([]byte, 16)...),
+		column(23, 0xff), join(column(23, make([]byte, 513)...), mac),
 		{0xc8, 0x01, 1}, {0xd0, 0x01, 1}, {0xc8, 0x01, 1, 0xd0, 0x01, 1}} {
 		frames = append(frames, with(user, device, signed), with(signed, user, device))
 	}

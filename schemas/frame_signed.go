@@ -44,20 +44,26 @@ func (f *Frame) checkSigned() error {
 		return Invalid("mac", "goes with key_id")
 	case f.Writer != 0 != (f.Counter != 0):
 		return Invalid("counter", "goes with writer")
-	case len(f.topicID) != 0 && len(f.topicID) != len(f.TopicID):
-		return Invalid("topic_id", "must have 16 bytes")
 	}
-	copy(f.TopicID[:], f.topicID)
 	return nil
 }
 
-// AppendWriter appends who wrote the change of a frame that was encoded to dst, and to which topic.
-func AppendWriter(dst []byte, writer, counter uint64, topic TopicID) []byte {
-	dst = appendVarint(appendVarint(dst, fieldWriter, writer), fieldCounter, counter)
-	if topic.Known() {
-		dst = append(appendColumn(dst, fieldTopicID, uint64(len(topic))), topic[:]...)
+// AppendWriter appends who wrote the change of a frame that was encoded to dst.
+func AppendWriter(dst []byte, writer, counter uint64) []byte {
+	return appendVarint(appendVarint(dst, fieldWriter, writer), fieldCounter, counter)
+}
+
+// IsChange is Frame.Changes of a frame that this package has encoded.
+func IsChange(frame []byte) bool {
+	for len(frame) > 0 {
+		number, _, _, _, rest := nextField(frame)
+		switch number {
+		case fieldVisibility, fieldForwarded, fieldPolicy, fieldErasure, fieldTenantPolicy:
+			return true
+		}
+		frame = rest
 	}
-	return dst
+	return false
 }
 
 // AppendKeyID appends the key of a frame that was encoded to dst. AppendMAC comes next, and last.

@@ -126,7 +126,6 @@ func TestWhatIsWrongWithAFrameIsNamed(t *testing.T) {
 		{"a short MAC", encoded(&pb.Frame{KeyId: "k", Mac: make([]byte, 15)}), "invalid_argument", errMisplacedMAC.Error()},
 		{"a long key", encoded(&pb.Frame{KeyId: strings.Repeat("k", 513), Mac: make([]byte, 16)}), "invalid_argument", "key_id: must have at most 512 bytes"},
 		{"a counter without writer", encoded(&pb.Frame{Counter: 1}), "invalid_argument", "counter: goes with writer"},
-		{"a short topic id", encoded(&pb.Frame{TopicId: []byte{1}}), "invalid_argument", "topic_id: must have 16 bytes"},
 		{"too many rows", encoded(&pb.Frame{UserId: make([]int64, 4001), DeviceId: make([]uint32, 4001)}), "invalid_argument",
 			"user_id: has 4001 rows, at most 4000 are allowed"},
 	} {
@@ -148,6 +147,9 @@ func TestAFrameIsWhatItWasLastDecodedFrom(t *testing.T) {
 		want := len(g.want.Beats)
 		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.VisibilityUser != 0 || g.want.ErasedUser != 0 || g.want.Policy != nil || g.want.TenantPolicy != nil) {
 			t.Errorf("%s: %d rows, tick %v, control %v", g.name, f.Rows(), f.Tick, f.Control())
+		}
+		if f.Changes() != IsChange(g.value) {
+			t.Errorf("%s: %v and %v on whether it is a change", g.name, f.Changes(), IsChange(g.value))
 		}
 		for i := range want {
 			if f.User(i) != g.want.Beats[i].User {

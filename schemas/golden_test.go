@@ -70,10 +70,9 @@ func goldenFrames() []goldenFrame {
 		want.KeyID, want.MAC, want.Signed = key, "0123456789abcdef", string(frame)
 		return AppendMAC(frame, []byte(want.MAC+" and the rest")), want
 	}
-	topic := TopicID{0: 1, 15: 16}
 	signedBeats, ofGateway := signed(AppendFrame(nil, head, beats), full, "g:0a1b2c3d:acme")
-	signedHide, ofControl := signed(AppendWriter(AppendVisibility(nil, 42, Nobody), 1<<63+7, uint64(at), topic),
-		contents{VisibilityUser: 42, Visibility: Nobody, Writer: 1<<63 + 7, Counter: uint64(at), TopicID: topic}, "c:0a1b2c3d")
+	signedHide, ofControl := signed(AppendWriter(AppendVisibility(nil, 42, Nobody), 1<<63+7, uint64(at)),
+		contents{VisibilityUser: 42, Visibility: Nobody, Writer: 1<<63 + 7, Counter: uint64(at)}, "c:0a1b2c3d")
 	return []goldenFrame{
 		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
 		{"frame-v1-beats", AppendFrame(nil, head, beats), full},

@@ -26,7 +26,6 @@ type contents struct {
 	Beats                     []Beat
 	Names                     map[int]Name
 	Writer, Counter           uint64
-	TopicID                   TopicID
 	KeyID, MAC, Signed        string
 }
 
@@ -86,7 +85,6 @@ func byGenerated(value []byte) (contents, bool) {
 	hider := Name{m.Visibility.GetTenant(), m.Visibility.GetName()}
 	ok = ok && (hider == Name{} || hider.Check("") == nil)
 	ok = ok && len(m.KeyId) <= 512 && (m.KeyId == "") == (len(m.Mac) == 0) && (m.Writer == 0) == (m.Counter == 0)
-	ok = ok && (len(m.TopicId) == 0 || len(m.TopicId) == 16)
 	signed, wellPlaced := value, true
 	if len(m.Mac) > 0 {
 		signed, wellPlaced = beforeTheMAC(value)
@@ -117,7 +115,6 @@ func byGenerated(value []byte) (contents, bool) {
 		c.Beats = append(c.Beats, b)
 	}
 	c.Writer, c.Counter, c.KeyID, c.MAC = m.Writer, m.Counter, m.KeyId, string(m.Mac)
-	copy(c.TopicID[:], m.TopicId)
 	if len(m.Mac) > 0 {
 		c.Signed = string(signed)
 	}
@@ -150,7 +147,7 @@ func byHand(value []byte) (contents, error) {
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
 		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
-		VisibilityName: f.VisibilityName, Writer: f.Writer, Counter: f.Counter, TopicID: f.TopicID,
+		VisibilityName: f.VisibilityName, Writer: f.Writer, Counter: f.Counter,
 		KeyID: string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed)}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {

@@ -239,13 +239,11 @@ type Frame struct {
 	// Who wrote a change (visibility, erasure, policy, tenant_policy, forwarded): a random number of the
 	// producer, not 0. Goes with counter.
 	Writer uint64 `protobuf:"varint,25,opt,name=writer,proto3" json:"writer,omitempty"`
-	// Grows with each change of the writer, which appends them to a partition in this order. The
-	// writer starts from its wall clock in milliseconds. A change whose counter is not greater than the
-	// one before of the same writer was written again by somebody else, and does not count.
-	Counter uint64 `protobuf:"varint,26,opt,name=counter,proto3" json:"counter,omitempty"`
-	// The id of the topic that a change was written to, 16 bytes: a topic that is recreated has another
-	// one, so copies of changes to the old topic do not count. Empty where brokers have no topic ids.
-	TopicId       []byte `protobuf:"bytes,27,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	// Grows with each change of the writer, which appends the changes of a partition in this order: its wall
+	// clock in milliseconds, or one more than the last time if that is not greater. A change whose
+	// counter is not greater than that of an earlier one of the same writer is a copy, and does not count.
+	// Writers that are not known are in the order of their counters, too.
+	Counter       uint64 `protobuf:"varint,26,opt,name=counter,proto3" json:"counter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -432,13 +430,6 @@ func (x *Frame) GetCounter() uint64 {
 		return x.Counter
 	}
 	return 0
-}
-
-func (x *Frame) GetTopicId() []byte {
-	if x != nil {
-		return x.TopicId
-	}
-	return nil
 }
 
 // NamedRow is the name of the user of one row of a frame. The row's user_id must be the id of
@@ -938,7 +929,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xae\x06\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\x93\x06\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -966,8 +957,7 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x06key_id\x18\x17 \x01(\tR\x05keyId\x12\x10\n" +
 	"\x03mac\x18\x18 \x01(\fR\x03mac\x12\x16\n" +
 	"\x06writer\x18\x19 \x01(\x04R\x06writer\x12\x18\n" +
-	"\acounter\x18\x1a \x01(\x04R\acounter\x12\x19\n" +
-	"\btopic_id\x18\x1b \x01(\fR\atopicId\"H\n" +
+	"\acounter\x18\x1a \x01(\x04R\acounter\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
