@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -38,7 +39,9 @@ func TestTheAsyncAPIDocumentKnowsEveryMessageOfTheStreamAndItsFields(t *testing.
 		return p
 	}
 	st := newState(schemas.NeverSeen(1, 0))
-	messages := [][]byte{schemas.HelloMessage(schemas.ScheduleOf(time.Second, 0), 1), errorMessage(bodyOf(schemas.Invalid("type", "must be given"))), errorMessage(notAllowed(1, nil)), reconnectMessage(time.Second),
+	authenticated, cancel := auth.WithTerm(t.Context(), time.Now(), nil)
+	defer cancel()
+	messages := [][]byte{auth.TermOf(authenticated).Message(), schemas.HelloMessage(schemas.ScheduleOf(time.Second, 0), 1), errorMessage(bodyOf(schemas.Invalid("type", "must be given"))), errorMessage(notAllowed(1, nil)), reconnectMessage(time.Second),
 		collapsedMessage(1), deliveriesMessage(true), usersMessage("snapshot", []*state{st}), usersMessage("resync", []*state{st}),
 		withCursor(resumedMessage(1), "AQ"), st.change, encoded(deliveryHead, st.presence).change}
 	types := read("type").Enum

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -149,7 +150,7 @@ func TestAnEventStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 50*time.Millisecond)
+		ctx, cancel := auth.WithTerm(r.Context(), time.Now().Add(50*time.Millisecond), nil)
 		defer cancel()
 		g.server.ServeHTTP(w, r.WithContext(ctx))
 	}))

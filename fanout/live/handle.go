@@ -34,6 +34,8 @@ func (v *viewer) do(r request) error {
 		return v.wantDeliveries(r.on)
 	case refuse:
 		return v.sendError(r.err)
+	case say:
+		return v.send(r.message)
 	case greet:
 		return v.greet()
 	case keepAlive:

@@ -14,12 +14,13 @@ import (
 
 // request is something for a viewer's goroutine to do.
 type request struct {
-	kind  requestKind
-	ids   []schemas.UserID                 // distinct, in the order asked for
-	names map[schemas.UserID]*schemas.Name // of ids, in text mode
-	err   error                            // answer with this
-	once  bool                             // of subscribe: the client cannot ask again, so end on failure
-	on    bool                             // of deliveries: switch on or off
+	kind    requestKind
+	ids     []schemas.UserID                 // distinct, in the order asked for
+	names   map[schemas.UserID]*schemas.Name // of ids, in text mode
+	err     error                            // answer with this
+	message []byte                           // of say
+	once    bool                             // of subscribe: the client cannot ask again, so end on failure
+	on      bool                             // of deliveries: switch on or off
 	// cursors, of subscribe: messages shall carry cursors. since is the one to resume from; nil: none.
 	cursors bool
 	since   *cursor.Sealed
@@ -32,6 +33,8 @@ const (
 	unsubscribe
 	deliveries
 	refuse    // answer with err
+	say       // send message
+	renew     // take another token; not for the viewer
 	greet     // send hello
 	keepAlive // send a keep-alive
 	recheck   // ask MayWatch again
@@ -73,6 +76,8 @@ func parseRequest(message []byte, n naming) (r request, known bool) {
 				r.since, err = parseSince(sinceField, text)
 			}
 		}
+	case "token":
+		return request{kind: renew}, true
 	case "deliveries":
 		r.kind, r.on = deliveries, string(envelope.Enabled) == "true"
 		if err = onlyKnown(message, "enabled"); err == nil && !r.on && string(envelope.Enabled) != "false" {
@@ -80,7 +85,7 @@ func parseRequest(message []byte, n naming) (r request, known bool) {
 		}
 	default:
 		return refusal(&schemas.FieldError{Code: "unknown_type", Field: "type",
-			Reason: "must be one of subscribe unsubscribe deliveries"}), false
+			Reason: "must be one of subscribe unsubscribe deliveries token"}), false
 	}
 	if err != nil {
 		return refusal(err), true

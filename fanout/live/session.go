@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
@@ -64,13 +65,13 @@ type session struct {
 	viewer *viewer
 	events bool
 	tenant string
-	until  time.Time // when the token ends; zero: never
+	term   *auth.Term // of the client's token
 }
 
 // open makes the session of a request. It does not hold on to the request.
 func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn, tenant string) *session {
 	c := &session{server: s, conn: conn, tenant: tenant, events: st.kind == kindEvents}
-	c.until, _ = r.Context().Deadline()
+	c.term = auth.TermOf(r.Context())
 	c.viewer = s.hub.newViewer(st.user, c.send, c.end)
 	st.give(c.viewer)
 	c.viewer.exempt, c.viewer.name, c.viewer.tenant = s.exempt(r), s.nameOf(r), tenant
@@ -101,13 +102,13 @@ func (c *session) serve(st *stream, o opening) {
 	} else {
 		c.end(errStopping)
 	}
-	if !c.until.IsZero() {
-		defer time.AfterFunc(time.Until(c.until), func() { c.end(errEnded) }).Stop()
-	}
+	c.term.Begin(func() { c.end(errEnded) })
+	defer c.term.Stop()
 	if c.events {
 		c.conn.Watch(func() { c.viewer.submit(request{kind: keepAlive}) })
 		return
 	}
+	c.sendTerm()
 	switch err := c.conn.Serve(c); {
 	case errors.Is(err, socket.ErrTooOften):
 		c.server.countEnd("too_often")
@@ -126,7 +127,20 @@ func (c *session) send(message []byte) error {
 // Message takes a request of a WebSocket's client.
 func (c *session) Message(message []byte) {
 	r, _ := parseRequest(message, c.server.naming(c.tenant))
-	c.viewer.submit(r)
+	if r.kind != renew {
+		c.viewer.submit(r)
+	} else if err := c.term.Renew(message); err != nil {
+		c.viewer.submit(refusal(err))
+	} else {
+		c.sendTerm()
+	}
+}
+
+// sendTerm says how long the token lasts.
+func (c *session) sendTerm() {
+	if message := c.term.Message(); message != nil {
+		c.viewer.submit(request{kind: say, message: message})
+	}
 }
 
 var errTooLong = errors.New("the message is too long")

@@ -20,6 +20,7 @@
 // A bye does not count while another socket of the same device is open in this process: a reloaded
 // page may open its new socket before it closes the old one.
 //
+// {"type":"token","token":"…"} is another token of the same caller: the socket then ends with that one.
 // Messages of other types go to the stream (subscriptions and deliveries, in package fanout/live);
 // ?deliveries=true is the same as a message that asks for them. A type that
 // neither knows is answered with {"type":"error",…}, and the socket stays open. Beats need no

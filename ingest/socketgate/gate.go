@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/quota"
@@ -224,7 +225,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	if caller != nil && !caller.Any && caller.Gateway != "" {
 		s.viewer = 0 // it beats for the user, and is not the user
 	}
-	s.until, _ = r.Context().Deadline() // when the client's token ends
+	s.term = auth.TermOf(r.Context())
 	s.touched.Store(int64(g.now() - who.idle))
 	s.at = g.devices.Named(who.name, who.device, who.kind)
 	s.conn, err = socket.Accept(w, r, socket.Options{

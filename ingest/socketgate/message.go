@@ -50,6 +50,11 @@ func (s *connection) handleMessage(message []byte) error {
 			return err
 		}
 		_ = s.at.Leave() // refused only when this process stops, which writes a draining frame
+	case "token":
+		if err := s.term.Renew(message); err != nil {
+			return err
+		}
+		s.sendTerm()
 	default:
 		if !s.streamHandle(message) {
 			return &schemas.FieldError{Code: "unknown_type", Field: "type", Reason: "is not known: " +

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
@@ -48,7 +49,7 @@ type connection struct {
 	viewer      schemas.UserID // the watching user; 0: a gateway
 	mayWatch    bool
 	mayWatchAny bool
-	until       time.Time // when the client's token ends; zero: never
+	term        *auth.Term // of the client's token
 
 	at      *devices.Connection
 	touched atomic.Int64 // when the person last touched the device, as last reported
@@ -81,12 +82,12 @@ func (s *connection) run() (reason string) {
 	if !s.gate.begin(s) {
 		s.drain()
 	}
-	if !s.until.IsZero() {
-		defer time.AfterFunc(time.Until(s.until), func() {
-			s.endAs(endToken)
-			s.conn.Close(statusToken, "the token has ended")
-		}).Stop()
-	}
+	s.term.Begin(func() {
+		s.endAs(endToken)
+		s.conn.Close(statusToken, "the token has ended")
+	})
+	defer s.term.Stop()
+	s.sendTerm()
 	reason = s.reason(s.conn.Serve(s))
 	if reason == endBye {
 		_ = s.at.Bye() // refused only when this process stops, which writes a draining frame
@@ -102,6 +103,13 @@ func (s *connection) sendHello() {
 	if hello := s.gate.paceOf(s.who.name).hello; !bytes.Equal(hello, s.hello) {
 		s.hello = hello
 		_ = s.conn.Write(hello)
+	}
+}
+
+// sendTerm says how long the token lasts.
+func (s *connection) sendTerm() {
+	if message := s.term.Message(); message != nil {
+		_ = s.conn.Write(message)
 	}
 }
 

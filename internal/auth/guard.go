@@ -148,9 +148,8 @@ func (g *Guard) Protect(next http.Handler, need func(*http.Request) Need, with f
 		}
 		ctx := with(r.Context(), who)
 		if need.Connects {
-			// A socket or stream ends with its token: the endpoints obey the deadline.
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, who.Until)
+			ctx, cancel = WithTerm(ctx, who.Until, func(token string) (time.Time, error) { return g.renews(who, token) })
 			defer cancel()
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
