@@ -7,7 +7,7 @@ import "./build.mjs";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const out = `${here}.build/consumer`;
-const most = 8000;
+const most = 9000;
 
 function run(program, args, cwd = here) {
   return execFileSync(program, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
@@ -24,15 +24,18 @@ const [{ filename, files }] = JSON.parse(
 );
 const packed = files.map(({ path }) => path);
 console.log(`${filename}: ${packed.length} files`);
-const expected = ["README.md", "dist/index.d.ts", "dist/index.js", "dist/stillhere.min.js", "package.json"];
+const expected = ["LICENSE", "README.md", "dist/index.d.ts", "dist/index.js", "dist/stillhere.min.js", "package.json"];
 for (const path of expected) if (!packed.includes(path)) throw new Error(`the package lacks ${path}`);
+// A reader of the package has no checkout.
+for (const [, to] of readFileSync(`${here}README.md`, "utf8").matchAll(/\]\(([^)\s]+)\)/g))
+  if (!/^(https:|#)/.test(to)) throw new Error(`README.md: ${to} is not in the package`);
 for (const path of packed)
-  if (!/^(README\.md|package\.json|(dist|src)\/[a-z.]+\.(js|ts))$/.test(path))
+  if (!/^(LICENSE|README\.md|package\.json|(dist|src)\/[a-z.]+\.(js|ts))$/.test(path))
     throw new Error(`the package has ${path}`);
 
 run("tar", ["-xzf", `${out}/${filename}`, "--strip-components=1", "-C", `${out}/node_modules/@stillhere/client`]);
 for (const from of ["@stillhere/client", "@stillhere/client/min"]) {
-  const text = `import { connect, Problem } from "${from}"; if (!connect || !Problem) throw 1;`;
+  const text = `import { connect, Problem } from "${from}"; if (!connect || !Problem) throw 1; connect().watch(["1"]);`;
   run(process.execPath, ["--input-type=module", "-e", text], out);
 }
 const examples = readFileSync(`${here}README.md`, "utf8").matchAll(/```ts\n(.*?)```/gs);

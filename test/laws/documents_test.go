@@ -35,6 +35,8 @@ func filesOf(t *testing.T, folder string) []string {
 	return all
 }
 
+const repository = "https://github.com/stillhere/stillhere/blob/main/"
+
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 func TestNoLinkOfADocumentIsDead(t *testing.T) {
@@ -48,11 +50,12 @@ func TestNoLinkOfADocumentIsDead(t *testing.T) {
 		}
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
 			to, fragment, _ := strings.Cut(found[1], "#")
-			if strings.Contains(to, "://") {
-				continue
-			}
 			target := path
-			if to != "" {
+			if inside, ours := strings.CutPrefix(to, repository); ours { // of a document that is read elsewhere too
+				target = filepath.Join(root, inside)
+			} else if strings.Contains(to, "://") {
+				continue
+			} else if to != "" {
 				target = filepath.Join(filepath.Dir(path), to)
 			}
 			if _, err := os.Stat(target); err != nil {

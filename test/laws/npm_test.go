@@ -50,6 +50,20 @@ func TestEveryPackageOfNpmHasALockThatHoldsOnEveryMachine(t *testing.T) {
 	}
 }
 
+func TestTheLicenceInThePackageOfTheJavaScriptClientIsThatOfTheRepository(t *testing.T) {
+	var texts [2]string
+	for i, path := range []string{"LICENSE", "sdk/js/LICENSE"} {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	if texts[0] != texts[1] {
+		t.Error("sdk/js/LICENSE is not LICENSE")
+	}
+}
+
 // packageOf is the name of the package at a place of a lock.
 func packageOf(where string) string {
 	if at := strings.LastIndex(where, "node_modules/"); at >= 0 {

@@ -43,6 +43,9 @@ const patient = 10_000;
 const lasting = 10_000;
 /** A connection with more unsent bytes than this is broken. */
 const maxUnsent = 1 << 20;
+/** A token is renewed so long before it ends, or when a quarter of it is left; and after a day at the latest. */
+const ahead = 60_000;
+const day = 86_400_000;
 /** The server keeps no longer idle times: 30 days. */
 const maxIdle = 2_592_000_000;
 /** So many refused tokens in a row are refused for good. */
@@ -74,6 +77,7 @@ export class Link {
   #status: Status = "closed";
   #cancelWait = () => {}; // of an attempt, a pause or an answer
   #cancelBeat = () => {};
+  #cancelRenewal = () => {};
   #interval = 0;
   #jitter = 0;
   #opened = 0; // when the hello came
@@ -134,6 +138,12 @@ export class Link {
     if (this.#status === "open" && this.#terms.present) this.#beat();
   }
 
+  /** The browser has no network: what is open is lost, though no close arrives. */
+  offline() {
+    if (this.#status === "open" || this.#status === "connecting")
+      this.#lost(new Problem("unreachable", "the browser is offline"));
+  }
+
   /** Drops the connection and opens another. */
   restart(problem: Problem) {
     this.#lost(problem);
@@ -150,6 +160,7 @@ export class Link {
     this.#run++;
     this.#cancelWait();
     this.#cancelBeat();
+    this.#cancelRenewal();
     const socket = this.#socket;
     this.#socket = undefined;
     this.#asking = false;
@@ -213,6 +224,12 @@ export class Link {
       this.#cancelWait();
       if (message.type === "error" && /^(no_deliveries|unknown_viewer|unknown_type)$/.test(message.error!.code)) return;
     }
+    if (message.type === "token") return this.#planRenewal(message.ends_in_ms ?? 0);
+    // Of a renewal: the connection ends with the token that it has, unless another connection would take this one.
+    if (message.type === "error" && message.error!.field === "token") {
+      const problem = new Problem(message.error!.code, message.error!.message, { field: "token" });
+      return problem.code === "another_token" ? this.#lost(problem, 0) : this.#terms.onProblem(problem);
+    }
     if (message.type === "reconnect") this.#reconnectIn = Math.max(0, Number(message.after_ms) || 0);
     if (message.type === "hello") {
       this.#interval = message.heartbeat_interval_ms!;
@@ -227,6 +244,23 @@ export class Link {
       }
     }
     this.#terms.onMessage(message);
+  }
+
+  /** Asks for another token before this one ends, and gives it to the open connection. */
+  #planRenewal(endsIn: number) {
+    const { token } = this.#terms;
+    this.#cancelRenewal();
+    if (typeof token !== "function" || !(endsIn >= 1000)) return;
+    const wait = Math.min(day, Math.max(endsIn * 0.75, endsIn - ahead * (1 + Math.random())));
+    const run = this.#run;
+    this.#cancelRenewal = after(wait, async () => {
+      try {
+        const text = await tokenNow(token);
+        if (run === this.#run) this.send({ type: "token", token: text });
+      } catch {
+        // The connection ends with its token, and the next attempt asks again.
+      }
+    });
   }
 
   #plan(part: number) {

@@ -22,6 +22,11 @@ export interface User {
   unsure_since?: string;
 }
 
+/** The user's own state, as it is, and whether others see it. */
+export interface Me extends User {
+  visibility: "everyone" | "nobody";
+}
+
 export type DeviceKind = "mobile" | "desktop" | "web" | "bot" | "other";
 
 /** A message of the server; asyncapi.yaml has their meaning. */
@@ -34,6 +39,7 @@ export interface Message {
   user?: User;
   cursor?: string;
   after_ms?: number;
+  ends_in_ms?: number;
   error?: { code: string; message: string; field?: string; user_id?: string };
 }
 

@@ -6,8 +6,8 @@ export interface Options {
   /** Address of the server, such as https://presence.example.com. In a page the default is the page's own server. */
   url?: string | URL;
   /**
-   * The token, or what returns one: it is called for each connection and each read, and must return one that
-   * is valid; what is no text ends the attempts. A token that ends closes the connection, and the next one opens it again.
+   * The token, or what returns one: it is called for each connection, for each read, and before a token ends, and must
+   * return one that is valid; what is no text ends the attempts. One of another user begins again as that user.
    */
   token?: string | (() => string | Promise<string>);
   /** Who this is, where the server needs no tokens; with tokens it need not be given. */
@@ -45,7 +45,8 @@ export interface Options {
 /** The options with their defaults. Throws a TypeError that names what is wrong. */
 export function settle(options: Options) {
   const page = typeof document !== "undefined";
-  const url = new URL(options.url ?? (page ? location.origin : missing("url")));
+  // On a server that renders a page there is nobody to connect, and nothing is asked of this address.
+  const url = new URL(options.url ?? (page ? location.origin : "http://no-url.invalid"));
   if (!/^https?:$/.test(url.protocol)) throw new TypeError("url: must begin with http:// or https://");
   if (!url.pathname.endsWith("/")) url.pathname += "/";
   if (options.user !== undefined && (typeof options.user !== "string" || options.user === ""))
@@ -72,13 +73,11 @@ export function settle(options: Options) {
     share: options.share ?? true,
     resume: options.resume ?? true,
     deliveries: options.deliveries ?? false,
-    socket: options.WebSocket ?? globalThis.WebSocket ?? missing("WebSocket"),
-    fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
+    socket: options.WebSocket ?? globalThis.WebSocket,
+    fetch: options.fetch ?? globalThis.fetch?.bind(globalThis),
+    /** Which option is missing to connect from here. */
+    lacks: options.url || page ? ((options.WebSocket ?? globalThis.WebSocket) ? "" : "WebSocket") : "url",
   };
-}
-
-function missing(option: string): never {
-  throw new TypeError(`${option}: must be given here`);
 }
 
 /** The token to use now, or undefined without tokens. Throws a Problem if the callback returns none, or its error. */
@@ -89,13 +88,13 @@ export async function tokenNow(token: Options["token"]): Promise<string | undefi
   return text;
 }
 
-/** The user and tenant of a JSON Web Token; undefined if it is none that names a user. */
-export function bearerOf(token: string): string | undefined {
+/** The tenant and user of a JSON Web Token; undefined if it is none that names a user. */
+export function bearerOf(token: string): [tenant: string, user: string] | undefined {
   try {
     const part = token.split(".")[1]!.replaceAll("-", "+").replaceAll("_", "/");
     const bytes = Uint8Array.from(atob(part), (c) => c.charCodeAt(0));
     const { sub, tenant = "" } = JSON.parse(new TextDecoder().decode(bytes));
-    return typeof sub === "string" && sub ? JSON.stringify([tenant, sub]) : undefined;
+    return typeof sub === "string" && sub ? [tenant, sub] : undefined;
   } catch {
     return undefined;
   }

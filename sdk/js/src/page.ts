@@ -38,14 +38,18 @@ export class Touches {
   }
 }
 
-/** Calls what a page's life asks for, until signal aborts: it goes, it comes back, it should look at once. */
-export function onLife(calls: { leave(): void; freeze(): void; back(): void; wake(): void }, signal: AbortSignal) {
+/** Calls what a page's life asks for, until signal aborts: it goes, it comes back, it should look at once, it has no network. */
+export function onLife(
+  calls: { leave(): void; freeze(): void; back(): void; wake(): void; offline(): void },
+  signal: AbortSignal,
+) {
   if (typeof document === "undefined") return;
   addEventListener("pagehide", calls.leave, { signal });
   addEventListener("pageshow", (event) => event.persisted && calls.back(), { signal });
   document.addEventListener("freeze", calls.freeze, { signal });
   document.addEventListener("resume", calls.back, { signal });
   addEventListener("online", calls.wake, { signal });
+  addEventListener("offline", calls.offline, { signal });
   document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && calls.wake(), {
     signal,
   });

@@ -1,10 +1,10 @@
 import { Emitter } from "./emitter.js";
 import { type Detail, Link, type Status } from "./link.js";
-import type { Message, State, User } from "./messages.js";
+import type { Me, Message, State, User } from "./messages.js";
 import { bearerOf, type Options, settle } from "./options.js";
 import { deviceId, onLife, Touches } from "./page.js";
 import { Problem } from "./problem.js";
-import { details, states } from "./read.js";
+import { details, myself, setVisibility, states } from "./read.js";
 import { type Changes, Replica } from "./replica.js";
 import { Subscriber } from "./subscriber.js";
 import { canShare, type Note, Tabs } from "./tabs.js";
@@ -44,6 +44,8 @@ export class Presence extends Emitter<PresenceEvents> {
   readonly #others = new Map<string, string[]>();
   #tabs: Tabs | undefined;
   #first: string | undefined; // a token that was asked for already
+  /** Whose the tokens of this connection are: its tabs are of one user. undefined: none was asked for. */
+  #bearer: string | undefined;
   #status: Status = "closed";
   #leads = false;
   #greeted = true; // the hello of this connection has come
@@ -86,10 +88,17 @@ export class Presence extends Emitter<PresenceEvents> {
         freeze: () => void this.#leave(false),
         back: () => void this.#enter(),
         wake: () => this.#link.wake(),
+        offline: () => this.#link.offline(),
       },
       this.#ends.signal,
     );
-    void this.#enter();
+    const { lacks } = this.#options;
+    if (lacks === "") void this.#enter();
+    else this.#ends.abort();
+    if (lacks === "WebSocket")
+      queueMicrotask(() =>
+        this.#setStatus("refused", { problem: new Problem("missing", `${lacks}: must be given here`) }),
+      );
   }
 
   /** The status of the connection; with shared tabs, of the one connection of all of them. */
@@ -129,6 +138,21 @@ export class Presence extends Emitter<PresenceEvents> {
     return details(this.#options, ids);
   }
 
+  /** How this user is, also if hidden, and whether others see it. Throws a Problem. */
+  me(): Promise<Me> {
+    return myself(this.#options);
+  }
+
+  /** Hides this user, with all devices, from everybody else, until show. Throws a Problem. */
+  hide(): Promise<void> {
+    return setVisibility(this.#options, "nobody");
+  }
+
+  /** Ends hide. Throws a Problem. */
+  show(): Promise<void> {
+    return setVisibility(this.#options, "everyone");
+  }
+
   /** Says that the person is active now, where the page cannot see it, as in a game. */
   active() {
     this.#onTouch(this.#touches.idle);
@@ -165,19 +189,34 @@ export class Presence extends Emitter<PresenceEvents> {
   }
 
   async #token(ask: () => string | Promise<string>): Promise<string> {
-    const first = this.#first;
+    const token = this.#first ?? (await ask());
     this.#first = undefined;
-    return first ?? (await ask());
+    if (this.#isAnother(token) && this.#leads) {
+      // The other tabs go on as the user of before.
+      this.#first = token;
+      void this.#leave(true);
+      void this.#enter();
+    }
+    return token;
+  }
+
+  /** Whether a token is of another user than the one before: what that one saw is nothing for this one. */
+  #isAnother(token: string): boolean {
+    const before = this.#bearer;
+    this.#bearer = JSON.stringify(bearerOf(token));
+    if (before === undefined || before === this.#bearer) return false;
+    this.#replica.clear();
+    return true;
   }
 
   /** Who this is, for the key of what tabs share; undefined: not known, and so nothing is shared. */
   async #who(): Promise<string | undefined> {
-    const { user, tenant = "", token } = this.#options;
-    if (user !== undefined) return JSON.stringify([tenant, user]);
-    if (token === undefined) return undefined;
+    const { user, tenant, token } = this.#options;
+    if (token === undefined) return user && JSON.stringify([tenant, user]);
     try {
-      if (typeof token === "function") this.#first = await token();
-      return bearerOf(this.#first ?? (token as string));
+      if (typeof token === "function") this.#first ??= await token();
+      this.#isAnother(this.#first ?? (token as string));
+      return this.#bearer && JSON.stringify([tenant, user, this.#bearer]);
     } catch {
       return undefined; // the link asks again, and says what is wrong
     }

@@ -1,5 +1,5 @@
-import type { State, User } from "./messages.js";
-import { tokenNow } from "./options.js";
+import type { Me, State, User } from "./messages.js";
+import { bearerOf, tokenNow } from "./options.js";
 import { Problem, problemOf } from "./problem.js";
 import { checked } from "./watch.js";
 
@@ -16,29 +16,38 @@ export interface Access {
   fetch: typeof fetch;
 }
 
+/** One request; pathOf gets the user whose token it is, or who reads without one. Throws a Problem. */
+async function ask(
+  access: Access,
+  method: string,
+  pathOf: (me: string | undefined) => string,
+  body?: object,
+): Promise<unknown> {
+  for (let again = typeof access.token === "function"; ; again = false) {
+    const token = await tokenNow(access.token);
+    const me = access.user ?? (token === undefined ? undefined : bearerOf(token)?.[1]);
+    const url = new URL(`presence/${pathOf(me)}`, access.url);
+    if (access.tenant !== undefined) url.searchParams.set("tenant", access.tenant);
+    if (me !== undefined && token === undefined) url.searchParams.set("user_id", me);
+    const headers = {
+      "Content-Type": "application/json",
+      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+    };
+    const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+    const answer = await access.fetch(url, init).catch((error) => {
+      throw new Problem("unreachable", String(error));
+    });
+    if (answer.status === 401 && again) continue; // the token has ended; the next one is newer
+    if (!answer.ok) throw await problemOf(answer);
+    return answer.json();
+  }
+}
+
 /** Answers of POST /presence/batch, in requests of at most 1,000 users, one after the other. */
 async function* batches(access: Access, ids: string[], detail: boolean): AsyncGenerator<unknown> {
   const users = [...new Set(checked(ids))];
-  const url = new URL("presence/batch", access.url);
-  if (access.tenant !== undefined) url.searchParams.set("tenant", access.tenant);
-  if (access.user !== undefined && access.token === undefined) url.searchParams.set("user_id", access.user);
-  for (let i = 0; i < users.length; i += most) {
-    const body = JSON.stringify({ user_ids: users.slice(i, i + most), detail });
-    for (let again = typeof access.token === "function"; ; again = false) {
-      const token = await tokenNow(access.token);
-      const headers = {
-        "Content-Type": "application/json",
-        ...(token !== undefined && { Authorization: `Bearer ${token}` }),
-      };
-      const answer = await access.fetch(url, { method: "POST", headers, body }).catch((error) => {
-        throw new Problem("unreachable", String(error));
-      });
-      if (answer.status === 401 && again) continue; // the token has ended; the next one is newer
-      if (!answer.ok) throw await problemOf(answer);
-      yield await answer.json();
-      break;
-    }
-  }
+  for (let i = 0; i < users.length; i += most)
+    yield await ask(access, "POST", () => "batch", { user_ids: users.slice(i, i + most), detail });
 }
 
 /** The states of users. Throws a Problem. */
@@ -54,4 +63,23 @@ export async function details(access: Access, ids: string[]): Promise<User[]> {
   const all: User[] = [];
   for await (const part of batches(access, ids, true)) all.push(...(part as { users: User[] }).users);
   return all;
+}
+
+const own = (rest: string) => (me: string | undefined) => {
+  if (me === undefined) throw new Problem("unknown_user", "neither the token nor the option user says who this is");
+  return `users/${encodeURIComponent(me)}${rest}`;
+};
+
+/** The user's own state, hidden or not. Throws a Problem. */
+export async function myself(access: Access): Promise<Me> {
+  const [user, { visibility }] = await Promise.all([
+    ask(access, "GET", own("")) as Promise<User>,
+    ask(access, "GET", own("/visibility")) as Promise<Pick<Me, "visibility">>,
+  ]);
+  return { ...user, visibility };
+}
+
+/** Hides the user from all others, or shows it again. Throws a Problem. */
+export async function setVisibility(access: Access, visibility: Me["visibility"]): Promise<void> {
+  await ask(access, "PUT", own("/visibility"), { visibility });
 }

@@ -85,6 +85,14 @@ export class Replica {
     for (const [id, user] of this.users) if (user.unsure_since || user.stale_since) this.#unsure.add(id);
   }
 
+  /** Drops everything: it was what another user saw. */
+  clear() {
+    this.forget([...this.users.keys()]);
+    this.cursor = "";
+    this.#covered = undefined;
+    this.#behind = false;
+  }
+
   /** Drops users who are not watched any more. */
   forget(ids: Iterable<string>) {
     if (this.cursor) this.#covered ??= this.covered;

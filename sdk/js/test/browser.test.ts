@@ -101,6 +101,25 @@ describe("in Chromium", () => {
     assert.ok(!tab.notes.all.some(({ skipped }) => skipped));
   });
 
+  test("a browser that loses its network says so at once, and connects again when it has one", async () => {
+    const [me] = next();
+    const tab = await visit({ url: world.server.url, user: me });
+    await tab.notes.first(open, "open");
+    const network = (offline: boolean) =>
+      tab.send("Network.emulateNetworkConditions", {
+        offline,
+        latency: 0,
+        downloadThroughput: -1,
+        uploadThroughput: -1,
+      });
+    await tab.send("Network.enable");
+    const from = tab.notes.all.length;
+    await network(true);
+    await tab.notes.first(({ status }) => status === "waiting", "the connection is lost", { from, ms: 8000 });
+    await network(false);
+    await tab.notes.first(open, "open again", { from });
+  });
+
   test("a server that restarts is found again", async () => {
     const own = await Server.start(`--allowed-origins=${world.origin}`);
     ends.push(() => own.end());

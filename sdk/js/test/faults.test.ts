@@ -118,32 +118,50 @@ describe("tokens", () => {
   });
   after(() => server.end());
 
-  test("a token that ends is replaced, and the user stays online", async () => {
-    const seen = note(
-      join({ url: server.url, token: tokenOf({ sub: "9" }, 600), present: false }).presence.watch(["1"]),
-    );
-    let [asked, opened] = [0, 0];
+  test("a token is renewed on the open connection, and a renewal that fails is a lost connection", async () => {
+    const proxy = await through(server);
+    let asked = 0;
     const { presence, statuses, problems } = join({
-      url: server.url,
+      url: proxy.url,
       token: async () => {
-        asked++;
-        return tokenOf({ sub: "1" }, opened < 2 ? 2 : 600);
+        if (++asked === 3) throw new Error("the backend is away");
+        return tokenOf({ sub: "1" }, asked < 3 ? 3 : 600);
       },
     });
-    presence.on("status", (status) => {
-      if (status === "open") opened++;
-    });
-    await seen.first(is("1", "online"), "1 is online");
-    await statuses.until(() => statuses.all.filter((status) => status === "open").length === 3, "two other tokens");
-    const attempts = statuses.all.filter((status) => status === "connecting").length + 1; // the first is in connect
-    assert.equal(asked, attempts, "each attempt asks once");
-    assert.equal(presence.status, "open");
-    assert.deepEqual(
-      seen.all.filter((user) => user !== "skipped" && user.state !== "online" && user.version !== "0").slice(1),
-      [],
-    );
+    await statuses.first((status) => status === "waiting", "the second token has ended");
+    assert.equal(proxy.sent.all.filter(({ text }) => text.includes('"type":"token"')).length, 1);
+    assert.equal(proxy.handshakes.length, 1);
+    await statuses.first((status) => status === "open", "open again", { from: statuses.all.indexOf("waiting") });
+    assert.equal(asked, 4);
     assert.deepEqual(problems.all, []);
     assert.equal((await presence.read(["1"])).get("1"), "online");
+  });
+
+  test("a token with other scopes is for another connection", async () => {
+    const proxy = await through(server);
+    let scope = "presence:beat presence:read";
+    const { statuses, problems } = join({ url: proxy.url, token: () => tokenOf({ sub: "5", scope }, 3) });
+    await statuses.first((status) => status === "open", "open");
+    scope += " presence:admin";
+    await proxy.sent.until(() => proxy.handshakes.length === 2, "another connection");
+    assert.deepEqual(problems.all, []);
+  });
+
+  test("a token of another user begins again as that user, who sees nothing of the one before", async () => {
+    const proxy = await through(server);
+    const observer = join({ url: server.url, token: tokenOf({ sub: "9" }, 600), present: false, device: "9" }).presence;
+    const observed = note(observer.watch(["6", "7"]));
+    let sub = "6";
+    const { presence } = join({ url: proxy.url, token: () => tokenOf({ sub }, sub === "6" ? 3 : 600) });
+    const watch = presence.watch(["8"]);
+    const seen = note(watch);
+    await seen.first(is("8", "offline"), "the snapshot");
+    await observed.first(is("6", "online"), "6 is online");
+    sub = "7";
+    await observed.first(is("7", "online"), "7 is online");
+    await observed.first(is("6", "offline"), "6 has left", { from: observed.all.findIndex(is("6", "online")) });
+    await seen.until(() => seen.all.filter(is("8", "offline")).length === 2, "the snapshot of 7");
+    assert.ok(!proxy.sent.all.some(({ text }) => /"since":"[^"]+"/.test(text)), "nothing is resumed");
   });
 
   test("a fixed token that ends is reported", async () => {

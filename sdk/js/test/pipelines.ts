@@ -139,6 +139,28 @@ export function both(ids: "int" | "text", names: (test: number) => [string, stri
       assert.deepEqual([...watch.ids], [b, c]);
     });
 
+    test("a user hides from all others, sees itself as it is, and shows itself again", async () => {
+      const [a, b] = next();
+      const watcher = join({ url: server.url, user: a, present: false }).presence;
+      const seen = note(watcher.watch([b]));
+      const { presence } = join({ url: server.url, user: b });
+      await seen.first(is(b, "online"), "b is online");
+      const me = async (visibility: string) => {
+        for (;;) {
+          const now = await presence.me(); // it follows within a second
+          if (now.visibility === visibility) return [now.user_id, now.state];
+        }
+      };
+      await presence.hide();
+      await seen.first(is(b, null), "b is hidden");
+      assert.deepEqual(await me("nobody"), [b, "online"]);
+      assert.deepEqual([...(await watcher.read([b]))], [[b, null]]);
+      const from = seen.all.length;
+      await presence.show();
+      await seen.first(is(b, "online"), "b is online again", { from });
+      assert.deepEqual(await me("everyone"), [b, "online"]);
+    });
+
     test("states are read in batches, without a connection", async () => {
       const [a, b, c] = next();
       await server.beat({ user_id: b });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { bearerOf } from "../src/options.js";
 import type { Between } from "./between.js";
 import { through } from "./rig.js";
 import { is, open, Visits } from "./visits.js";
@@ -134,22 +135,42 @@ describe("tabs in Chromium", () => {
     );
   });
 
-  test("a token that ends is replaced, for both tabs that share it", async () => {
+  test("a tab whose token becomes another user's leaves the others, who go on as before", async () => {
+    const proxy = await through(world.tokens);
+    const subjects = () =>
+      proxy.handshakes.map(({ text }) => bearerOf(/access_token=([^& ]+)/.exec(text)?.[1] ?? "")?.[1]);
+    const ids = ["1", "2"];
+    world.tokenSeconds = 4;
+    const one = await visit({ url: proxy.url, token: "/token?of=one", ids });
+    await one.notes.first(is("1", "online"), "the first tab");
+    const two = await visit({ url: proxy.url, token: "/token?of=two", ids });
+    await two.notes.first(is("1", "online"), "the second tab");
+    assert.deepEqual(subjects(), ["1"], "they share a connection");
+    world.tokenSeconds = 600;
+    world.subjects.set("one", "2"); // somebody else signs in
+    await two.notes.first(is("2", "online"), "the other user comes");
+    await proxy.sent.until(() => proxy.open === 2, "each tab has a connection");
+    assert.deepEqual(subjects().sort(), ["1", "1", "2"]);
+    const from = one.notes.all.findLastIndex(({ status }) => status === "open");
+    await one.notes.first(is("1", "online"), "what the other user may see", { from });
+  });
+
+  test("a token is renewed before it ends, for both tabs that share it, on the same connection", async () => {
     const proxy = await through(world.tokens);
     world.tokenSeconds = 4;
-    const one = await visit({ url: proxy.url, token: "/token", ids: ["1"] });
+    const one = await visit({ url: proxy.url, token: "/token", ids: ["1"], busy: true });
     await one.notes.first(is("1", "online"), "online");
     const begin = one.notes.all.findIndex(is("1", "online"));
-    const two = await visit({ url: proxy.url, token: "/token", ids: ["1"] });
+    const two = await visit({ url: proxy.url, token: "/token", ids: ["1"], busy: true });
     await two.notes.first(is("1", "online"), "online, in the second tab");
     world.tokenSeconds = 600;
-    await one.notes.first(({ status }) => status === "waiting", "the token has ended");
-    const from = one.notes.all.findLastIndex(({ status }) => status === "waiting");
-    await one.notes.first(open, "open again", { from });
-    assert.ok(proxy.handshakes.length > 1, "another connection, with another token");
+    await proxy.sent.first(({ text }) => text.includes('"type":"token"'), "another token");
+    const before = beats(proxy);
+    await proxy.sent.until(() => beats(proxy) > before + 4, "heartbeats, beyond the end of the first token");
+    assert.equal(proxy.handshakes.length, 1);
     const notes = [...one.notes.all.slice(begin), ...two.notes.all];
     assert.deepEqual(
-      notes.filter(({ code, state }) => code || (state && state !== "online")),
+      notes.filter(({ code, status, state }) => code || status === "waiting" || (state && state !== "online")),
       [],
     );
   });

@@ -40,6 +40,8 @@ export class Visits {
   origin = "";
   /** For how long the next tokens of /token are valid. */
   tokenSeconds = 600;
+  /** Whose the next tokens of /token?of=NAME are, by the names; else of user 1. */
+  readonly subjects = new Map<string, string>();
   /** Answers of /hang that are still to come. */
   #hung: ServerResponse[] = [];
   #http: Http | undefined;
@@ -49,8 +51,11 @@ export class Visits {
     const port = await freePort();
     this.origin = `http://127.0.0.1:${port}`;
     this.#http = createServer((request, response) => {
-      const { pathname } = new URL(request.url!, this.origin);
-      if (pathname === "/token") return response.end(tokenOf({ sub: "1" }, this.tokenSeconds));
+      const { pathname, searchParams } = new URL(request.url!, this.origin);
+      if (pathname === "/token") {
+        const sub = this.subjects.get(searchParams.get("of") ?? "") ?? "1";
+        return response.end(tokenOf({ sub }, this.tokenSeconds));
+      }
       if (pathname === "/hang") return void this.#hung.push(response);
       const script = scripts[pathname];
       response.setHeader("Content-Type", script ? "text/javascript" : "text/html");
