@@ -26,7 +26,8 @@ func opened(t *testing.T, token string, act func(*auth.Term)) {
 	}
 	h := g.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		act(auth.TermOf(r.Context()))
-	}), func(ctx context.Context, _ *auth.Caller) context.Context { return ctx })
+	}), func(*http.Request) auth.Need { return auth.Need{Scope: auth.Read, Connects: true} },
+		func(ctx context.Context, _ *auth.Caller) context.Context { return ctx })
 	if answer := ask(h, "GET", "/presence/stream?access_token="+token); answer.StatusCode != http.StatusOK {
 		t.Fatal(answer.Status)
 	}
