@@ -48,10 +48,10 @@ func (m *Machine) tripBreaker(p presence) {
 func (m *Machine) stopTime(p presence, start schemas.Millis) {
 	m.clock.stop(start)
 	m.evaluation.x, m.evaluated = p, p
-	// Reports since start now count as heard at p: their limits are earlier than their timers.
+	// What was reported or came into force since start now counts as of p: limits are earlier than their timers.
 	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
-		if u.lastSeen > start || u.flaps.bucket.At > start || u.since > start {
+		if u.lastSeen > start || u.flaps.bucket.At > start || u.since > start || m.floor(u) > start {
 			m.arm(e, u, true)
 		}
 	}

@@ -38,19 +38,16 @@ func (c *clock) advance(appended, limit schemas.Millis) (overdue schemas.Millis)
 		c.now = max(c.now, appended)
 		return 0
 	}
-	if appended <= c.now {
-		return 0
-	}
 	from := c.now + maxStep
-	if c.stopped != 0 && appended-c.stopped >= limit {
+	c.now = max(c.now, appended)
+	if c.stopped != 0 && c.now-c.stopped >= limit {
 		overdue = c.stopped + limit
 		from = max(from, overdue)
 		c.resume(overdue)
 	}
-	if from < appended && c.stopped == 0 {
-		c.freeze(from, appended)
+	if c.stopped == 0 {
+		c.freeze(from, c.now)
 	}
-	c.now = appended
 	return overdue
 }
 
@@ -66,22 +63,25 @@ func (c *clock) freeze(start, end schemas.Millis) {
 	c.total += end - start
 }
 
-// stop stops presence time from the log time w on, which may have passed.
-func (c *clock) stop(w schemas.Millis) {
-	c.stopped = w
-	if c.given {
-		return
-	}
-	c.frozen = slices.Clone(c.frozen) // a checkpoint may refer to the old ones
-	for n := len(c.frozen); n > 0 && c.frozen[n-1].Start >= w; n-- {
-		c.total -= c.frozen[n-1].End - c.frozen[n-1].Start
-		c.frozen = c.frozen[:n-1]
-	}
-}
+// stop stops presence time from the log time w on, which may have passed. It may lie in a gap, whose
+// span stays frozen.
+func (c *clock) stop(w schemas.Millis) { c.stopped = w }
 
-// resume ends a stop.
+// resume ends a stop. Of a gap that the stop has covered in part, the rest stays frozen.
 func (c *clock) resume(w schemas.Millis) {
+	n := len(c.frozen)
+	for n > 0 && c.frozen[n-1].End > c.stopped {
+		n--
+	}
+	later := c.frozen[n:]
+	c.frozen = slices.Clone(c.frozen[:n]) // a checkpoint may refer to the old ones
+	for _, s := range later {
+		c.total -= s.End - s.Start
+	}
 	c.freeze(c.stopped, w)
+	for _, s := range later {
+		c.freeze(max(s.Start, w), s.End)
+	}
 	c.stopped = 0
 }
 

@@ -23,8 +23,9 @@ type gateways struct {
 	mute     int // such lives with present devices
 	overflow uint64
 
-	silence  presence // how long a gateway may be silent
-	expiring []*epoch // that are remembered only for their sequences
+	silence  presence       // how long a gateway may be silent
+	from     schemas.Millis // since when, in log time: no gateway falls silent before
+	expiring []*epoch       // that are remembered only for their sequences
 }
 
 // epoch is one start of a gateway, as its last frame left it that was no duplicate.
@@ -81,9 +82,9 @@ func (e *epoch) over(c *clock) bool {
 // counts reports whether n still decides which frames are duplicates.
 func (n *numbered) counts(c *clock) bool { return c.presence() < c.at(n.at)+n.silence }
 
-// setSilence sets how long a gateway may be silent from now on.
-func (g *gateways) setSilence(silence presence) {
-	g.silence = silence
+// setSilence sets how long a gateway may be silent from the log time from on.
+func (g *gateways) setSilence(silence presence, from schemas.Millis) {
+	g.silence, g.from = silence, from
 	for _, epochs := range g.known {
 		for _, e := range epochs {
 			for i := range e.numbered {
@@ -279,7 +280,7 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 		return
 	}
 	l := &g.lives[e.life]
-	if c.at(l.heard)+g.silence <= c.presence() {
+	if g.silentAt(c, l.heard) <= c.presence() {
 		why = silent
 	}
 	l.end, l.lostAt = why, c.now
@@ -313,13 +314,18 @@ func (g *gateways) nextSilence(c *clock) presence {
 	if g.oldest == nil {
 		return never
 	}
-	return c.at(g.oldest.heard) + g.silence
+	return g.silentAt(c, g.oldest.heard)
+}
+
+// silentAt is when a gateway heard at the log time heard is lost by silence.
+func (g *gateways) silentAt(c *clock, heard schemas.Millis) presence {
+	return max(c.at(heard)+g.silence, c.at(g.from))
 }
 
 // forgetSilent ends the lives of gateways that have been silent for too long at the presence
 // instant p, and forgets them.
 func (g *gateways) forgetSilent(c *clock, p presence) {
-	for e := g.oldest; e != nil && c.at(e.heard)+g.silence <= p; e = g.oldest {
+	for e := g.oldest; e != nil && g.silentAt(c, e.heard) <= p; e = g.oldest {
 		g.lose(c, e, silent)
 		g.unlink(e)
 		e.forgotten = true

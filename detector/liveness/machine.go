@@ -156,17 +156,17 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policies = []schemas.PolicyInForce{{Policy: policy}}
-	m.setPolicy(policy)
+	m.setPolicy(policy, 0)
 	m.prefetch, m.look = m.prefetchEntries, m.lookAtTimer
 	return m
 }
 
-// setPolicy applies the settings of p.
-func (m *Machine) setPolicy(p schemas.Policy) {
+// setPolicy applies the settings of p, which is in force from the log time from on.
+func (m *Machine) setPolicy(p schemas.Policy, from schemas.Millis) {
 	ms := func(d time.Duration) presence { return presence(d.Milliseconds()) }
 	m.pipeline = newTiming(p)
 	m.lateness, m.reconnectWindow = ms(p.AllowedLateness), ms(p.ReconnectWindow)
-	m.gateways.setSilence(ms(p.GatewaySilence))
+	m.gateways.setSilence(ms(p.GatewaySilence), from)
 	m.foresight = 2*m.gateways.silence + m.lateness
 	m.setTimings(p)
 	m.cohortStep = max(perSecond(int64(p.CohortRate), 1), perSecond(int64(p.CohortTotalRate), int64(m.partitions)))
@@ -342,7 +342,7 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	from := m.nextPolicyFrom()
 	m.policies = append(m.policies, schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p})
 	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
-	m.setPolicy(p)
+	m.setPolicy(p, from)
 	if m.evaluated >= m.clock.at(m.policyFrom) { // otherwise limits still wait for the policy before
 		m.policyAt = m.evaluated
 	}

@@ -25,7 +25,7 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 	c.Tenants = m.marks()
 	c.NextUnsure = max(0, m.unsure.free-int64(at.presence()-m.lateness)*1000)
 	for _, s := range at.frozen {
-		if !slices.ContainsFunc(stops, func(b schemas.BreakerStop) bool { return b.Start == s.Start }) {
+		if !slices.ContainsFunc(stops, func(b schemas.BreakerStop) bool { return b.Start == s.Start && b.End == s.End }) {
 			c.Frozen = append(c.Frozen, s)
 		}
 	}
@@ -100,7 +100,7 @@ func (m *Machine) takeEpoch(c *schemas.Checkpoint) {
 
 func (m *Machine) takePolicy(p schemas.PolicyInForce) {
 	m.policies = []schemas.PolicyInForce{p}
-	m.setPolicy(p.Policy)
+	m.setPolicy(p.Policy, p.At)
 	m.policyFrom = p.At
 }
 

@@ -1,10 +1,6 @@
 package oracle
 
-import (
-	"slices"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // millis is an instant or a length in presence time, milliseconds.
 type millis int64
@@ -18,7 +14,7 @@ type frozen struct{ start, end schemas.Millis }
 // clock is the partition's time.
 type clock struct {
 	now    schemas.Millis // log time W: running maximum of the append times
-	frozen []frozen       // all spans; none overlap
+	frozen []frozen       // all spans, in order; none overlap
 	// stopped is since when the breaker is open; 0: it is not.
 	stopped schemas.Millis
 }
@@ -28,31 +24,41 @@ type clock struct {
 func (c *clock) advance(appended, limit schemas.Millis) (overdue bool) {
 	before := c.now
 	c.now = max(before, appended)
-	if before == 0 {
+	if before != 0 {
+		c.freeze(frozen{before + maxStep, c.now})
+	}
+	if c.stopped == 0 || c.now-c.stopped < limit {
 		return false
 	}
-	start := before + maxStep
-	if c.stopped != 0 && c.now-c.stopped >= limit {
-		overdue = true
-		end := c.stopped + limit
-		c.close(end)
-		start = max(start, end)
+	c.close(c.stopped + limit)
+	return true
+}
+
+// freeze makes presence time stand still in f, too. Spans that overlap count once.
+func (c *clock) freeze(f frozen) {
+	if f.start >= f.end {
+		return
 	}
-	if c.stopped == 0 && start < c.now {
-		c.frozen = append(c.frozen, frozen{start, c.now})
+	var all []frozen
+	for _, other := range c.frozen {
+		switch {
+		case other.end < f.start:
+			all = append(all, other)
+		case other.start > f.end:
+			all, f = append(all, f), other
+		default:
+			f = frozen{min(f.start, other.start), max(f.end, other.end)}
+		}
 	}
-	return overdue
+	c.frozen = append(all, f)
 }
 
 // open stops presence time from start on.
-func (c *clock) open(start schemas.Millis) {
-	c.frozen = slices.DeleteFunc(c.frozen, func(f frozen) bool { return f.start >= start })
-	c.stopped = start
-}
+func (c *clock) open(start schemas.Millis) { c.stopped = start }
 
 // close resumes presence time at end.
 func (c *clock) close(end schemas.Millis) {
-	c.frozen = append(c.frozen, frozen{c.stopped, end})
+	c.freeze(frozen{c.stopped, end})
 	c.stopped = 0
 }
 

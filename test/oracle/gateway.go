@@ -122,7 +122,7 @@ func (w *world) lose(g *gateway, why ending) {
 	if g.life == nil {
 		return
 	}
-	if w.presence(g.life.heard)+w.silence <= w.presence(w.now) {
+	if w.fallsSilent(g.life.heard) <= w.presence(w.now) {
 		why = bySilence
 	}
 	g.life.end, g.life.endedAt = why, w.now
@@ -133,15 +133,21 @@ func (w *world) lose(g *gateway, why ending) {
 func (w *world) silenceLimit() millis {
 	limit := never
 	for _, g := range w.gateways {
-		limit = min(limit, w.presence(g.heard)+w.silence)
+		limit = min(limit, w.fallsSilent(g.heard))
 	}
 	return limit
+}
+
+// fallsSilent is when a gateway that was heard at an instant is lost by silence. A policy makes nothing due before
+// it is in force.
+func (w *world) fallsSilent(heard schemas.Millis) millis {
+	return max(w.presence(heard)+w.silence, w.presence(w.policyFrom))
 }
 
 // forgetSilent ends the lives of gateways whose silence has come due at limit.
 func (w *world) forgetSilent(limit millis) {
 	w.gateways = slices.DeleteFunc(w.gateways, func(g *gateway) bool {
-		if w.presence(g.heard)+w.silence > limit {
+		if w.fallsSilent(g.heard) > limit {
 			return false
 		}
 		w.lose(g, bySilence)

@@ -1,6 +1,11 @@
 package scenarios
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 var outages = []scenario{
 	{
@@ -91,4 +96,53 @@ var outages = []scenario{
 		},
 		want: []string{"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]"},
 	},
+	cutOffBefore(15 * 60_000),
+	cutOffBefore(60 * 60_000),
+}
+
+// cutOffBefore is an outage of Kafka before which all gateways were cut off. The breaker trips at the first
+// record after it, by a limit inside the gap of the log. In the log, a broker whose clock is ahead looks the same.
+func cutOffBefore(outage schemas.Millis) scenario {
+	const perGateway, cutOff = 40, 60_000
+	gateways := []schemas.GatewayID{"a", "b", "c"}
+	beats := func(h *log) {
+		for g, gateway := range gateways {
+			rows := users(perGateway)
+			for i := range rows {
+				rows[i].User += schemas.UserID(g * perGateway)
+			}
+			h.via(gateway, 1).frame(rows...)
+		}
+	}
+	return scenario{
+		name: fmt.Sprintf("gateways cut off 6 s before Kafka is gone for %d s take nobody offline when all are back", outage/1000),
+		log: func(h *log) {
+			for at := schemas.Millis(0); at <= cutOff; at += 2000 {
+				h.until(at)
+				if at%10_000 == 0 {
+					beats(h)
+				} else {
+					for _, gateway := range gateways {
+						h.alive(gateway, 1)
+					}
+				}
+			}
+			h.until(cutOff + 6000).at(cutOff + 6000 + outage).tick()
+			back := h.now + 2000
+			for at := back; at <= back+60_000; at += 10_000 {
+				h.until(at)
+				beats(h)
+			}
+		},
+		check: func(t *testing.T, got []schemas.Transition) {
+			for i := range got {
+				if got[i].Cause != schemas.FirstBeat {
+					t.Fatalf("nobody left, and\n%s", line(&got[i]))
+				}
+			}
+			if len(got) != len(gateways)*perGateway {
+				t.Errorf("%d users came, must be %d", len(got), len(gateways)*perGateway)
+			}
+		},
+	}
 }
