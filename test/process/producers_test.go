@@ -55,25 +55,25 @@ var producers = map[string]producer{
 		}
 	},
 	"python": runs(func(t *testing.T) (words, environment []string) {
-		return []string{python(t), example(t, "identity/producer.py")}, pythonMessages(t.Context(), t)
+		return []string{python(t), example(t, "producers/producer.py")}, pythonMessages(t.Context(), t)
 	}),
 	"javascript": runs(func(t *testing.T) (words, environment []string) {
 		packages := nodePackages(t, "kafkajs", "protobufjs")
 		dir := t.TempDir()
 		for _, name := range []string{"identity.mjs", "producer.mjs"} {
-			text, err := os.ReadFile(example(t, "identity/"+name))
+			text, err := os.ReadFile(example(t, "producers/"+name))
 			testkit.Check(t, err)
-			testkit.Check(t, os.MkdirAll(filepath.Join(dir, "examples", "identity"), 0o700))
-			testkit.Check(t, os.WriteFile(filepath.Join(dir, "examples", "identity", name), text, 0o600))
+			testkit.Check(t, os.MkdirAll(filepath.Join(dir, "examples", "producers"), 0o700))
+			testkit.Check(t, os.WriteFile(filepath.Join(dir, "examples", "producers", name), text, 0o600))
 		}
 		testkit.Check(t, os.Symlink(packages, filepath.Join(dir, "node_modules")))
 		testkit.Check(t, os.Symlink(filepath.Join(filepath.Dir(example(t, "x")), "..", "proto"), filepath.Join(dir, "proto")))
-		return []string{"node", filepath.Join(dir, "examples", "identity", "producer.mjs")}, nil
+		return []string{"node", filepath.Join(dir, "examples", "producers", "producer.mjs")}, nil
 	}),
 	"java": runs(func(t *testing.T) (words, environment []string) {
 		libraries := filepath.Join(os.Getenv("STILLHERE_TEST_JAVA_LIBRARIES"), "*")
 		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(libraries), "protobuf-java-*.jar")); os.Getenv("STILLHERE_TEST_JAVA_LIBRARIES") == "" || len(found) == 0 {
-			t.Skip("STILLHERE_TEST_JAVA_LIBRARIES names no folder with the jars of schemas/examples/identity/pom.xml")
+			t.Skip("STILLHERE_TEST_JAVA_LIBRARIES names no folder with the jars of schemas/examples/producers/pom.xml")
 		}
 		for _, name := range []string{"javac", "protoc"} {
 			if _, err := exec.LookPath(name); err != nil {
@@ -85,7 +85,7 @@ var producers = map[string]producer{
 		sources, err := filepath.Glob(filepath.Join(dir, "stillhere", "v1", "*.java"))
 		testkit.Check(t, err)
 		classes := filepath.Join(dir, "classes")
-		arguments := append([]string{"-cp", libraries, "-d", classes, example(t, "identity/Producer.java"), example(t, "identity/Identity.java")}, sources...)
+		arguments := append([]string{"-cp", libraries, "-d", classes, example(t, "producers/Producer.java"), example(t, "producers/Identity.java")}, sources...)
 		outputOf(t, exec.CommandContext(t.Context(), "javac", arguments...))
 		return []string{"java", "-cp", classes + ":" + libraries, "Producer"}, nil
 	}),

@@ -48,7 +48,7 @@ def send(server: str, beats: Iterable[Beat], gateway: str = "", token: str | Non
 def write(brokers: str, beats: Iterable[Beat]) -> None:
     """Writes beats to Kafka, each as a frame of length one, with --ids int. Raises RuntimeError if Kafka refuses one.
 
-    With --ids text it needs the identity key of the deployment: see schemas/examples/identity/identity.py.
+    With --ids text it needs the identity key of the deployment: see schemas/examples/producers/identity.py.
     """
     from confluent_kafka import Producer
 

@@ -1,6 +1,6 @@
 // Writes a heartbeat of a user by name to Kafka, in a pipeline with --ids text, with KafkaJS.
 //
-//     cd schemas/examples/identity
+//     cd schemas/examples/producers
 //     npm install kafkajs protobufjs
 //     node producer.mjs 127.0.0.1:9092 identity.key acme ann@example.com phone
 //

@@ -1,6 +1,6 @@
 """Writes a heartbeat of a user by name to Kafka, in a pipeline with --ids text, with confluent-kafka.
 
-    cd schemas/examples/identity
+    cd schemas/examples/producers
     protoc -I ../../proto --python_out=. stillhere/v1/frame.proto stillhere/v1/policy.proto
     pip install confluent-kafka protobuf
     python producer.py 127.0.0.1:9092 identity.key acme ann@example.com phone

@@ -14,7 +14,7 @@ import stillhere.v1.FrameOuterClass.NamedRow;
  * Writes a heartbeat of a user by name to Kafka, in a pipeline with --ids text.
  *
  * <pre>
- * cd schemas/examples/identity
+ * cd schemas/examples/producers
  * mvn dependency:copy-dependencies -DoutputDirectory=lib
  * protoc -I ../../proto --java_out=. stillhere/v1/frame.proto stillhere/v1/policy.proto
  * javac -cp 'lib/*' -d out Producer.java Identity.java stillhere/v1/*.java

@@ -1,0 +1,87 @@
+package signing
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// ReadMasters reads a file of masters. It refuses a file that other accounts may read or write.
+func ReadMasters(path string) ([]Master, error) {
+	text, err := readSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	all, err := ParseMasters(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+// ReadGatewayKey reads a file with the key of a gateway. It refuses a file that other accounts may read or write.
+func ReadGatewayKey(path string) (GatewayKey, error) {
+	text, err := readSecret(path)
+	if err != nil {
+		return GatewayKey{}, err
+	}
+	key, err := ParseGatewayKey(text)
+	if err != nil {
+		return key, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+// maxSecret bounds a file, in bytes.
+const maxSecret = 16 << 10
+
+func readSecret(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	// A group may read: that is how Kubernetes gives a secret to a process without root's rights.
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o027 != 0 {
+		return "", fmt.Errorf("%s has mode %04o: other accounts must not read or write it (chmod 600 %[1]s)", path, mode)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxSecret {
+		return "", fmt.Errorf("%s has more than %d bytes, so it is no file of keys", path, maxSecret)
+	}
+	return string(text), nil
+}
+
+// EnsureMaster makes a file with a new master, for this account only, unless the file exists.
+func EnsureMaster(path string) error {
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*") // for this account only
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(NewMaster().Hex() + "\n")
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Link(file.Name(), path) // does not replace one that came meanwhile
+	}
+	if removed := os.Remove(file.Name()); err == nil {
+		err = removed
+	}
+	if os.IsExist(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,18 @@
+package schemas
+
+import "time"
+
+// Bounds of the epoch of a gateway, from the instant at which somebody looks at it.
+const (
+	oldestEpoch = Millis(10 * 365 * 24 * time.Hour / time.Millisecond)
+	newestEpoch = Millis(24 * time.Hour / time.Millisecond)
+)
+
+// CheckEpoch reports an epoch that no gateway has at an instant: one in seconds, or in the far future, which would
+// make every later epoch of the gateway an old one. A clock may be wrong by a day.
+func CheckEpoch(field string, epoch, at Millis) error {
+	if epoch < at-oldestEpoch || epoch > at+newestEpoch {
+		return Invalid(field, "must be when the gateway started, in Unix milliseconds: is "+epoch.String()+" at "+at.String())
+	}
+	return nil
+}
