@@ -28,7 +28,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	if err := admin.CheckRetention(ctx, p.cluster, p.config.Policy); err != nil {
 		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
-	keeper, err := policy.NewKeeper(ctx, p.cluster, p.producer, p.log)
+	keeper, err := policy.NewKeeper(ctx, p.cluster, p.log)
 	if err != nil {
 		return component{}, err
 	}
@@ -45,12 +45,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	proc := processor.New(cluster, detectorGroup, schemas.Heartbeats,
 		func(partition int32) processor.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
 		Writes(written...)
-	c := loop("detector", proc.Run, proc.Ready)
-	c.services = append(c.services, service{"policies", loops, func(ctx context.Context) error {
-		keeper.Run(ctx)
-		return nil
-	}})
-	return c, nil
+	return loop("detector", proc.Run, proc.Ready), nil
 }
 
 // randomKey returns a number that nobody can guess.

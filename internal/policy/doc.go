@@ -8,6 +8,6 @@
 //
 // A transition names the policy that judged it by the policy's id. Detectors write the settings of every
 // policy into the compacted topic policies before that, where commands find them by the id (known.go). Keeper says
-// which ones the topic lacks, and adds those of before the topic was there (keep.go).
+// which ones the topic lacks (keep.go).
 // See ../../detector/DESIGN.md, Policy.
 package policy
