@@ -52,6 +52,11 @@ func (v Version) Ordinal() int { return int(v & MaxOrdinal) }
 // and never decreasing in a partition of the transitions.
 func (v Version) Record() int64 { return int64(v >> ordinalBits) }
 
+// OfChange reports whether a transition can have the version. A status that no transition came with, as of
+// a user of a lost gateway, has one that lies between those of the user's transitions: the greatest of the
+// record before, whose ordinal no transition has.
+func (v Version) OfChange() bool { return v.Ordinal() != MaxOrdinal }
+
 func (v Version) String() string { return fmt.Sprint(int64(v)) }
 
 // EventID is the permanent id of a transition: a KSUID whose time is at (seconds) and whose payload

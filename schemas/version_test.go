@@ -45,7 +45,7 @@ func TestAFrameCannotExhaustTheOrdinals(t *testing.T) {
 	t.Parallel()
 	// A row causes at most a transition of its own, and what is due before it was
 	// caused by an earlier row or is bounded by the rules.
-	if MaxFrameRows >= MaxOrdinal {
+	if MaxFrameRows >= MaxOrdinal { // the greatest is that of statuses without a change; see OfChange
 		t.Fatalf("%d rows, ordinals up to %d", MaxFrameRows, MaxOrdinal)
 	}
 }

@@ -42,7 +42,8 @@ type pipeline struct {
 	users map[schemas.UserID]schemas.Current // what the durable store holds
 	// during is called in the middle of a rebuild.
 	during func()
-	lacks  schemas.UserID // a status that cannot be read yet
+	lacks  schemas.UserID                    // a status that cannot be read yet
+	stated map[schemas.UserID]schemas.Status // statuses that say something else
 	next   int64
 }
 
@@ -97,6 +98,12 @@ func (p *pipeline) statuses(_ context.Context, _ int32, each func(schemas.Status
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, c := range p.users {
+		if status, ok := p.stated[id]; ok {
+			if err := each(status); err != nil {
+				return err
+			}
+			continue
+		}
 		if id == p.lacks || c.State == schemas.Offline && c.Visibility == schemas.Everyone {
 			continue
 		}
@@ -374,5 +381,22 @@ func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T
 	must(t, err)
 	if progress := progress[0]; !progress.Rebuilding {
 		t.Fatalf("progress %+v", progress)
+	}
+}
+
+// The status of a user of a lost gateway is written without a change. Its version would not be found again.
+func TestARebuildTakesTheVersionOfTheChangeAndNotOfAStatusWithoutOne(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Mini(t))
+	p.WithStore(p)
+	p.happen(t, change(1, schemas.NewVersion(1, 5, 0), schemas.Offline, schemas.Online))
+	p.tick(t)
+	p.stated = map[schemas.UserID]schemas.Status{1: {User: 1, State: schemas.Online, Since: 5, Visibility: schemas.Everyone,
+		Version: schemas.NewVersion(1, 9, 0) - 1, UnsureSince: 7}}
+	must(t, p.server.Flush())
+	p.tick(t)
+	entries := p.entries(t, []schemas.UserID{1})
+	if e := entries[0]; !e.Found || !e.Complete() || e.Current != p.users[1] {
+		t.Errorf("the entry is %+v, want %+v", e, p.users[1])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -87,8 +88,8 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 }
 
 // withTimes replaces the times of statuses by those that may be shown. A status has the detector's
-// own times, also of what happened while the user hid. If the durable store has an older version
-// or does not answer, the times stay unknown, and reads ask the store.
+// own times, also of what happened while the user hid. If the durable store lacks the newest
+// change or does not answer, the times stay unknown, and reads ask the store.
 func (p *Projector) withTimes(ctx context.Context, batch []schemas.Current) []schemas.Current {
 	if p.durable == nil || len(batch) == 0 {
 		return batch
@@ -102,7 +103,7 @@ func (p *Projector) withTimes(ctx context.Context, batch []schemas.Current) []sc
 		p.log.WarnContext(ctx, "the durable store did not answer during a rebuild; reads of these users ask it later", "users", len(ids), "error", err)
 	}
 	for i, c := range batch {
-		if row, ok := known[c.User]; ok && row.Version >= c.Version {
+		if row, ok := known[c.User]; ok && store.Has(row, c) {
 			batch[i] = row
 			continue
 		}

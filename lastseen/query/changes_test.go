@@ -344,6 +344,41 @@ func TestReadersAtAnyPointGetExactlyTheVisibleChanges(t *testing.T) {
 	})
 }
 
+// A status that was written without a change, as of a user of a lost gateway, has a version that no change has.
+// A rebuilt Redis has nothing else.
+func TestAVersionThatNoChangeHasMakesNobodyStale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	today := now()
+	w.upTo(t, today)
+	w.happen(t, arrives(1, inEpoch(1, 5), today))
+	cursor := w.since(t, "", 1, 2).Cursor
+	between := func(user schemas.UserID, n int64) schemas.Current {
+		return schemas.Current{User: user, State: schemas.Online, Visibility: schemas.Everyone, Version: inEpoch(1, n) - 1}
+	}
+	_, err := w.view.Confirm(t.Context(), 2, []schemas.Current{between(1, 9)}, nil)
+	must(t, err)
+	p := w.since(t, cursor, 1, 2)
+	wantChanges(t, p)
+	if p.StaleSince != 0 {
+		t.Errorf("the answer is stale since %s", p.StaleSince)
+	}
+	w.want(t, "/presence/1", strings.TrimSpace(string(mustJSON(t, schemas.PresenceOf(schemas.Current{}.After(arrives(1, inEpoch(1, 5), today)), 0)))))
+	_, err = w.view.Confirm(t.Context(), 2, []schemas.Current{between(2, 10)}, nil)
+	must(t, err)
+	if p := w.since(t, cursor, 1, 2); p.StaleSince == 0 {
+		t.Error("a user whom the store does not have yet is not stale")
+	}
+	w.durably(t, arrives(2, inEpoch(1, 7), today))
+	p = w.since(t, cursor, 1, 2)
+	wantChanges(t, p, inEpoch(1, 7))
+	w.happen(t, leaves(1, inEpoch(1, 12), today+1000))
+	wantChanges(t, w.since(t, p.Cursor, 1, 2), inEpoch(1, 12))
+	if p.StaleSince != 0 {
+		t.Errorf("the answer is stale since %s", p.StaleSince)
+	}
+}
+
 func mustJSON(tb testing.TB, value any) []byte {
 	tb.Helper()
 	text, err := json.Marshal(value)

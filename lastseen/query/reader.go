@@ -244,7 +244,7 @@ func (r *Reader) readStore(ctx context.Context, ids []schemas.UserID, entries []
 
 // newest merges what Redis and the durable store know of a user.
 func newest(e redisview.Entry, c schemas.Current) schemas.Current {
-	if !e.Found || c.Version >= e.Version {
+	if !e.Found || store.Has(c, e.Current) {
 		return c
 	}
 	n := e.Current
