@@ -79,3 +79,38 @@ func TestAWatchedErasedUserIsNotReadForEver(t *testing.T) {
 		}
 	}
 }
+
+func TestAStreamThatResumesLearnsOfAnErasureThatRedisHasForgotten(t *testing.T) {
+	t.Parallel()
+	r := newResumable(t)
+	anna, ben := &person{id: 1}, &person{id: 2}
+	r.happens(anna.becomes(schemas.Online), ben.becomes(schemas.Online))
+	next, leave := r.events("1,2", "")
+	next(watch.Hello)
+	_, id := next(watch.Snapshot)
+	leave()
+	r.view.mu.Lock()
+	delete(r.view.users, 1)
+	r.view.mu.Unlock()
+	client := redis.NewClient(&redis.Options{Addr: r.redis.Addr}) // the recent key expires
+	defer client.Close()
+	if err := client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	next, leave = r.events("1,2", id)
+	next(watch.Hello)
+	if m, _ := next(watch.Change); m.User.UserID != 1 || *m.User.State != "offline" || m.User.LastSeenAt != 0 {
+		t.Errorf("%+v", m.User)
+	}
+	m, id := next(watch.Resumed)
+	if m.Missed != 1 {
+		t.Errorf("%d were missed", m.Missed)
+	}
+	leave()
+	next, leave = r.events("1,2", id)
+	defer leave()
+	next(watch.Hello)
+	if m, _ := next(watch.Resumed); m.Missed != 0 {
+		t.Errorf("%d were missed", m.Missed)
+	}
+}

@@ -149,7 +149,8 @@ func (p *reply) changes(ctx context.Context, settled []*state) (changes []*state
 	for _, st := range settled {
 		user := st.presence.UserID
 		switch after := p.after[user]; {
-		case after == cursor.Withheld: // the viewer may watch the user again
+		case after == cursor.Withheld, // the viewer may watch the user again
+			st.version == 0 && !st.stale() && after.OfChange() && after != 0: // the user was erased
 			changes = append(changes, st)
 		case st.version > int64(after):
 			users, newest[user] = append(users, user), st

@@ -50,9 +50,13 @@ func (s *state) stale() bool { return s.presence.StaleSince != 0 }
 // unsure reports whether another read may improve the state: it may be out of date, or its begin
 // (since) is unknown.
 func (s *state) unsure() bool {
+	return s.stale() || s.presence.State != nil && s.presence.Since == 0 && s.version > 0 && !s.erased()
+}
+
+// erased reports whether the state is that of a user whom its version erased.
+func (s *state) erased() bool {
 	p := &s.presence
-	erased := p.State != nil && *p.State == schemas.StateWord(schemas.Offline) && p.LastSeenAt == 0 && p.LastActiveAt == 0
-	return s.stale() || p.State != nil && p.Since == 0 && s.version > 0 && !erased
+	return s.version > 0 && p.State != nil && *p.State == schemas.StateWord(schemas.Offline) && p.LastSeenAt == 0 && p.LastActiveAt == 0
 }
 
 // corrects reports whether s differs from old at the same version.

@@ -19,6 +19,9 @@ const MaxUsers = 65_535
 // No transition has it: log epochs begin with 1.
 const Withheld schemas.Version = 1 << 12
 
+// Erased is the version of a user whom the reader was given as erased by v. No transition has it.
+func Erased(v schemas.Version) schemas.Version { return v | schemas.MaxOrdinal }
+
 // Key seals the cursors of a deployment.
 type Key [32]byte
 

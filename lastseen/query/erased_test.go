@@ -33,3 +33,37 @@ func TestAnErasedUserLooksLikeOneNeverSeenBeforeTheStoreHasErasedIt(t *testing.T
 		}
 	}
 }
+
+func TestAPollerLearnsOnceThatAUserWasErased(t *testing.T) {
+	t.Parallel()
+	server := redistest.Mini(t)
+	w := newWorld(t, server)
+	today := now()
+	w.upTo(t, today)
+	w.happen(t, arrives(7, inEpoch(1, 5), today), arrives(8, inEpoch(1, 6), today))
+	cursor := w.since(t, "", 7, 8).Cursor
+	erasure := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: today, Cause: schemas.Erased,
+		Visibility: schemas.Everyone, Version: inEpoch(1, 7), ErasedUntil: today + 1}
+	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
+	must(t, err)
+	learns := func(when string, version schemas.Version) string {
+		t.Helper()
+		p := w.since(t, cursor, 7, 8)
+		wantChanges(t, p, version)
+		if c := p.Changes[0]; c.UserID != 7 || *c.State != "offline" || c.LastSeenAt != 0 || c.Since != 0 || p.StaleSince != 0 {
+			t.Errorf("%s the reader gets %+v, stale since %s", when, c, p.StaleSince)
+		}
+		wantChanges(t, w.since(t, p.Cursor, 7, 8))
+		return p.Cursor
+	}
+	learns("before the store has it", erasure.Version)
+	w.durably(t, erasure)
+	learnt := learns("after the store has it", erasure.Version)
+	if _, err := server.Do("DEL presence:{7}"); err != nil {
+		t.Fatal(err)
+	}
+	wantChanges(t, w.since(t, learnt, 7, 8))
+	learns("after Redis has forgotten it", 0)
+	w.happen(t, arrives(7, inEpoch(1, 9), today))
+	wantChanges(t, w.since(t, learnt, 7, 8), inEpoch(1, 9))
+}

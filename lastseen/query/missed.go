@@ -74,6 +74,9 @@ func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []a
 		}
 		if m.changes = append(m.changes, listed...); len(listed) > 0 {
 			m.next.Versions[i] = listed[len(listed)-1].VersionNumber()
+			if v := current[i].erased; v != 0 {
+				m.next.Versions[i] = cursor.Erased(v)
+			}
 		}
 		if m.more { // of a withheld user nothing is in the page then
 			return m, nil
@@ -138,6 +141,8 @@ func (r *Reader) listed(now *answer, withheld bool, after schemas.Version, chang
 		return []schemas.Presence{r.presence(now, withheld)}
 	case now.hidden():
 		return nil
+	case !now.seen && now.stale == 0 && after.OfChange() && after != 0: // who was there was erased
+		return []schemas.Presence{now.ordered()}
 	}
 	users := make([]schemas.Presence, len(changes))
 	var before schemas.Current

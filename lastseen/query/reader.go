@@ -91,11 +91,19 @@ func (r *Reader) presences(ctx context.Context, ids []schemas.UserID, answers []
 	r.addUnsure(ctx, ids, answers)
 	users := make([]schemas.Presence, len(ids))
 	for i := range answers {
-		if users[i] = answers[i].presence(ids[i]); answers[i].erased != 0 {
-			users[i].Version = answers[i].erased.String()
-		}
+		answers[i].User = ids[i]
+		users[i] = answers[i].ordered()
 	}
 	return users
+}
+
+// ordered is presence with the version of an erasure.
+func (a *answer) ordered() schemas.Presence {
+	p := a.presence(a.User)
+	if a.erased != 0 {
+		p.Version = a.erased.String()
+	}
+	return p
 }
 
 // readFor is read as the viewer sees it.
