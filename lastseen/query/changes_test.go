@@ -182,13 +182,28 @@ func TestChangesThatRetentionDroppedLeadToAResync(t *testing.T) {
 	cut := func(after time.Duration) {
 		must(t, w.durable.Maintain(t.Context(), at.Time().Add(400*24*time.Hour+after)))
 	}
-	cut(-7 * time.Hour)
+	cut(-55 * time.Hour)
 	wantChanges(t, w.since(t, cursor, 1, 2))
 	w.happen(t, arrives(2, inEpoch(1, 2), at+1000))
 	wantChanges(t, w.since(t, cursor, 1, 2), inEpoch(1, 2))
 	cut(time.Hour)
 	if p := w.since(t, cursor, 1, 2); p.Reason != "retention" || len(p.Users) != 2 {
 		t.Errorf("the answer is %+v", p)
+	}
+}
+
+// A heartbeat may be a day old when it comes, and what it changes may then wait for another day.
+func TestAChangeThatIsPublishedLateIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	at := now()
+	w.upTo(t, at)
+	cursor := w.since(t, "", 1, 2).Cursor
+	w.happen(t, arrives(1, inEpoch(1, 1), at-schemas.MaxAge), arrives(2, inEpoch(1, 2), at-schemas.MaxAge-schemas.Millis(schemas.LongestWait.Milliseconds())))
+	p := w.since(t, cursor, 1, 2)
+	wantChanges(t, p, inEpoch(1, 1), inEpoch(1, 2))
+	if p.StaleSince != 0 {
+		t.Errorf("stale since %s", p.StaleSince)
 	}
 }
 

@@ -17,9 +17,9 @@ const (
 	maxMissed = 5000
 	// pageLength is the greatest number of changes in one answer.
 	pageLength = 1000
-	// maxDelay bounds, in log time, how long after its instant a change may be published: limits are
-	// evaluated late by the allowed lateness, and lost gateways' devices wait for their turn.
-	maxDelay = schemas.Millis(6 * time.Hour / time.Millisecond)
+	// maxDelay bounds, in log time, how long after its instant a change may be published: the heartbeat
+	// may be old when it comes, and a user who changes too often waits. The rest is for lateness and the turns of devices of lost gateways.
+	maxDelay = schemas.MaxAge + schemas.Millis(schemas.LongestWait/time.Millisecond) + schemas.Millis(6*time.Hour/time.Millisecond)
 )
 
 // Why a reader gets the current states in place of changes.
