@@ -85,6 +85,7 @@ const (
 
 // bounds are the limits of a valid status.
 type bounds struct {
+	read       schemas.Status // the one that status returned last
 	checkpoint *schemas.Checkpoint // nil: not known
 	committed  int64
 	partition  int32
@@ -94,7 +95,7 @@ type bounds struct {
 // longestWait is the longest wait of a valid policy's bucket.
 const longestWait = schemas.Millis(schemas.LongestWait / time.Millisecond)
 
-// status reads a record of the status topic; nil for a tombstone.
+// status reads a record of the status topic; nil for a tombstone. The status is valid until the next call.
 func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, error) {
 	user, err := schemas.UserOfKey(r.Key)
 	if err != nil {
@@ -106,8 +107,8 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 	if r.Value == nil {
 		return user, nil, nil
 	}
-	s, err := schemas.DecodeStatus(r.Value)
-	if err != nil {
+	s := &b.read
+	if err := s.Decode(r.Value); err != nil {
 		return 0, nil, err
 	}
 	// The checkpoint's log time is no bound: after a lost commit it may be earlier than older

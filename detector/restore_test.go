@@ -186,3 +186,17 @@ func TestAPolicyBeforeACommitWithoutMetadataStaysInForce(t *testing.T) {
 		t.Errorf("log time is %v, want that of the record before the commit, %v", at, start+3000)
 	}
 }
+
+func TestReadingAStatusOfARestoreAllocatesNothing(t *testing.T) {
+	s := schemas.Status{User: 1, State: schemas.Online, Since: start, LastSeen: start, Kinds: schemas.KindSet(0).With(schemas.Web), Version: schemas.NewVersion(1, 5, 0)}
+	b := bounds{checkpoint: &schemas.Checkpoint{LogTime: start, LogEpoch: 1}, committed: 9, partitions: 1}
+	r := &schemas.Record{Time: start, Key: s.User.Key(), Value: s.Encode()}
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, _, err := b.status(r); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
