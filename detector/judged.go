@@ -65,9 +65,12 @@ func (p *Partition) adoptTenants(ctx context.Context, plan *plan, bounds *bounds
 	}
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
 		if tenant, ok := schemas.TenantOfPolicyKey(r.Key); ok {
-			t, err := schemas.DecodeTenantPolicies(r.Value)
+			t, err := bounds.policies(tenant, r)
 			if err != nil {
-				return fmt.Errorf("the policies of tenant %q: %w", tenant, err)
+				p.rejectStored(r, err)
+				p.log.Error("ALARM: a record with the policies of a tenant cannot be used: its users are judged by the record before it that can, else by the pipeline's policy",
+					"tenant", tenant, "offset", r.Offset, "error", err)
+				return nil
 			}
 			policies[tenant] = t
 			return nil

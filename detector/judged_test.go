@@ -87,3 +87,51 @@ func TestAPipelineWithoutNamesRefusesPoliciesOfTenants(t *testing.T) {
 		t.Errorf("rejected %v", l.out.Rejected)
 	}
 }
+
+func TestARecordOfTenantPoliciesThatCannotBeUsedIsADeadLetterAndTheOneBeforeItCounts(t *testing.T) {
+	ann := schemas.Name{Tenant: "acme", Text: "ann"}
+	changed := func(value []byte, change func(*schemas.TenantPolicies)) []byte {
+		p, err := schemas.DecodeTenantPolicies(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(p)
+		return p.Encode()
+	}
+	for name, forge := range map[string]func(good []byte) []byte{
+		"a tombstone": func([]byte) []byte { return nil },
+		"garbage":     func([]byte) []byte { return []byte{0xff} },
+		"of another tenant": func(good []byte) []byte {
+			return changed(good, func(p *schemas.TenantPolicies) { p.Tenant = "other" })
+		},
+		"of a record that is still to come": func(good []byte) []byte {
+			return changed(good, func(p *schemas.TenantPolicies) { p.Policies[0].Version = 1<<63 - 1 })
+		},
+		"of a log epoch that cannot be": func(good []byte) []byte {
+			return changed(good, func(p *schemas.TenantPolicies) { p.Born = 1<<63 - 1 })
+		},
+	} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the commit lost: %v", name, lost), func(t *testing.T) {
+				l := namedLog(t, 0, 1)
+				l.write(start, schemas.AppendTenantPolicy(nil, schemas.TenantPolicy{Tenant: "acme", Policy: quick()}))
+				good := l.statuses[len(l.statuses)-1]
+				l.write(start+10, namedBeat(ann, 1))
+				bad := int64(len(l.statuses))
+				l.statuses = append(l.statuses, schemas.Record{Time: start + 10, Offset: bad, Key: good.Key, Value: forge(good.Value)})
+				committed, metadata := int64(len(l.heartbeats)), l.p.Checkpoint()
+				if lost {
+					committed, metadata = -1, ""
+				}
+				l.restore(committed, metadata)
+				l.write(start+20, schemas.AppendTick(nil))
+				if len(l.out.Rejected) != 1 || l.out.Rejected[0].Topic != schemas.Statuses || l.out.Rejected[0].Record.Offset != bad {
+					t.Errorf("rejected %v", l.out.Rejected)
+				}
+				if left := l.until(start + 60_000); left[ann] > 2100 || left[ann] < 2000 {
+					t.Errorf("went offline after %v", left)
+				}
+			})
+		}
+	}
+}

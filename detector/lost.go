@@ -85,7 +85,7 @@ const (
 
 // bounds are the limits of a valid status.
 type bounds struct {
-	read       schemas.Status // the one that status returned last
+	read       schemas.Status      // the one that status returned last
 	checkpoint *schemas.Checkpoint // nil: not known
 	committed  int64
 	partition  int32
@@ -145,6 +145,28 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		return 0, nil, schemas.Invalid("version", "names a record after the committed one")
 	}
 	return user, s, nil
+}
+
+// policies reads a record of the status topic with the policies of a tenant. There are no tombstones.
+func (b *bounds) policies(tenant string, r *schemas.Record) (*schemas.TenantPolicies, error) {
+	if r.Value == nil {
+		return nil, schemas.Invalid("policies", "are gone: no detector writes a tombstone for them")
+	}
+	t, err := schemas.DecodeTenantPolicies(r.Value)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Tenant != tenant:
+		return nil, schemas.Invalid("tenant", "is not that of the key")
+	case t.Born < 0 || t.Born.LogEpoch() > maxEpoch:
+		return nil, schemas.Invalid("born_version", "names a log epoch that cannot be")
+	}
+	for _, p := range t.Policies {
+		if p.Version < 0 || p.Version.LogEpoch() > maxEpoch || b.checkpoint != nil && b.after(p.Version) {
+			return nil, schemas.Invalid("version", "names a record after the committed one")
+		}
+	}
+	return t, nil
 }
 
 func (b *bounds) after(v schemas.Version) bool {

@@ -177,11 +177,7 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read 
 		}
 		switch {
 		case err != nil:
-			p.config.Metrics.RejectedStatus.Inc()
-			if len(p.rejected) < maxRejected {
-				p.rejected = append(p.rejected,
-					stream.Rejected{Record: copyOf(r), Topic: schemas.Statuses, Reason: err})
-			}
+			p.rejectStored(r, err)
 			return nil
 		case status != nil:
 			epoch = max(epoch, status.Version.LogEpoch())
@@ -196,6 +192,14 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read 
 		return 0, fmt.Errorf("reading the status of all users: %w", err)
 	}
 	return epoch, nil
+}
+
+// rejectStored sends a record of the status topic to the dead-letter topic, with the next record.
+func (p *Partition) rejectStored(r *schemas.Record, reason error) {
+	p.config.Metrics.RejectedStatus.Inc()
+	if len(p.rejected) < maxRejected {
+		p.rejected = append(p.rejected, stream.Rejected{Record: copyOf(r), Topic: schemas.Statuses, Reason: reason})
+	}
 }
 
 func copyOf(r *schemas.Record) *schemas.Record {

@@ -286,7 +286,7 @@ func (x *TenantPolicy) GetPolicy() *Policy {
 	return nil
 }
 
-// TenantPolicies is a record of presence.status whose key is "policy/" and a tenant: the
+// TenantPolicies is a record of presence.status whose key is "tenant-policy/" and a tenant: the
 // policies that this partition had for the tenant, the newest last. Earlier ones are kept
 // as long as a restart may re-read heartbeats from before the next one.
 type TenantPolicies struct {
