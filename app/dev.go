@@ -50,7 +50,10 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	if err := dataDir(dev.DataDir); err != nil {
 		return err
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	stand, err := embedded.StartKafka(embedded.KafkaConfig{
+		Failed:  func(err error) { log.Error("dev stops", "error", err); fail(err) },
 		DataDir: filepath.Join(dev.DataDir, "kafka"), Listen: dev.KafkaListen,
 		Partitions: int(dev.Partitions), Log: log,
 	})
@@ -115,7 +118,11 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	}
 	at := DevAddresses{Kafka: stand.Addrs()[0]}
 	config.Listener = at.note(config.Listen, config.Listener)
-	return Run(ctx, "all", config, log, func() { started(at) })
+	err = Run(ctx, "all", config, log, func() { started(at) })
+	if cause := context.Cause(ctx); errors.Is(cause, embedded.ErrUnwritten) {
+		return cause // what else failed followed from it
+	}
+	return err
 }
 
 // note wraps open, which stands for net.Listen when it is nil: it notes in HTTP where the first listener for

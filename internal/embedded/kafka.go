@@ -36,6 +36,9 @@ type KafkaConfig struct {
 	Virtual *kfake.VirtualNetwork
 	// Log receives the cluster's warnings; nil for none.
 	Log *slog.Logger
+	// Failed is called once, by any goroutine, when the data directory cannot be written (ErrUnwritten).
+	// From then on the cluster acknowledges nothing more; the process should end.
+	Failed func(error)
 	// Options are further options of kfake, e.g. TLS, users and ACLs; not with DataDir.
 	Options []kfake.Opt
 }
@@ -44,10 +47,12 @@ type KafkaConfig struct {
 type Kafka struct {
 	cluster *kfake.Cluster
 	lock    *dirLock
+	disk    *disk // nil: in memory
 	virtual *kfake.VirtualNetwork
 	stop    chan struct{}
 	cleaner sync.WaitGroup
 	ahead   atomic.Int64 // offset of the brokers' clock, in milliseconds
+	running atomic.Bool  // between start and stop, when files are written as a whole or not at all
 }
 
 // never is longer than any process runs.
@@ -79,21 +84,22 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 	if cfg.Partitions > 0 {
 		options = append(options, kfake.DefaultNumPartitions(cfg.Partitions))
 	}
-	if cfg.Log != nil {
-		options = append(options, kfake.WithLogger(clusterLog{cfg.Log}))
-	}
-	options = append(options, cfg.Options...)
 	k := &Kafka{virtual: cfg.Virtual, stop: make(chan struct{})}
 	if cfg.DataDir != "" {
 		if k.lock, err = lockDir(cfg.DataDir); err != nil {
 			return nil, err
 		}
-		if err := mendTails(cfg.DataDir); err != nil {
+		k.disk = &disk{dir: cfg.DataDir, failed: cfg.Failed}
+		if err := k.openDir(); err != nil {
 			k.lock.release()
-			return nil, fmt.Errorf("reading the data directory %s of the Kafka stand-in: %w", cfg.DataDir, err)
+			return nil, err
 		}
 		options = append(options, kfake.DataDir(cfg.DataDir))
 	}
+	if cfg.Log != nil || k.disk != nil {
+		options = append(options, kfake.WithLogger(clusterLog{cfg.Log, k}))
+	}
+	options = append(options, cfg.Options...)
 	if k.cluster, err = kfake.NewCluster(options...); err != nil {
 		k.lock.release()
 		return nil, explainStart(err, cfg)
@@ -102,6 +108,8 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 	refuseLongMetadata(k.cluster)
 	k.cleaner.Go(func() { k.clean(interval) })
 	if cfg.DataDir != "" {
+		k.disk.guard(k.cluster)
+		k.running.Store(true)
 		if err := k.markAborted(); err != nil {
 			k.Close()
 			return nil, fmt.Errorf("starting the Kafka stand-in (data directory %q): %w", cfg.DataDir, err)
@@ -224,19 +232,44 @@ func (k *Kafka) SetClock(ahead time.Duration) { k.ahead.Store(ahead.Milliseconds
 func (k *Kafka) Close() {
 	close(k.stop)
 	k.cleaner.Wait()
+	if k.disk != nil && k.disk.blocked.Load() {
+		k.lock.release() // the next start reads the directory as after a kill
+		return
+	}
+	k.running.Store(false)
 	k.cluster.Close()
 	k.lock.release()
 }
 
-type clusterLog struct{ log *slog.Logger }
+// openDir prepares the data directory.
+func (k *Kafka) openDir() error {
+	if err := k.disk.space(); err != nil {
+		return err
+	}
+	if err := mendTails(k.disk.dir); err != nil {
+		return fmt.Errorf("reading the data directory %s of the Kafka stand-in: %w", k.disk.dir, err)
+	}
+	return nil
+}
+
+// clusterLog is what kfake logs. It is also how kfake reports that it could not write, and goes on.
+type clusterLog struct {
+	log *slog.Logger // nil: none
+	of  *Kafka
+}
 
 func (l clusterLog) Logf(level kfake.LogLevel, format string, args ...any) {
+	line := func() string { return "kafka stand-in: " + fmt.Sprintf(format, args...) }
+	if strings.HasPrefix(format, "persist ") && l.of.running.Load() {
+		l.of.disk.unwritten(line())
+	}
 	switch {
+	case l.log == nil:
 	case strings.HasPrefix(format, "txn: EndTxn slow"): // slower than 5 ms, as usual on a busy machine
-		l.log.Debug("kafka stand-in: " + fmt.Sprintf(format, args...))
+		l.log.Debug(line())
 	case level == kfake.LogLevelError:
-		l.log.Error("kafka stand-in: " + fmt.Sprintf(format, args...))
+		l.log.Error(line())
 	case level == kfake.LogLevelWarn:
-		l.log.Warn("kafka stand-in: " + fmt.Sprintf(format, args...))
+		l.log.Warn(line())
 	}
 }

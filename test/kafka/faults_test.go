@@ -238,19 +238,9 @@ func TestAFullDiskOfTheBrokerCostsNothingThatWasAcknowledged(t *testing.T) {
 	const size = 160 << 20
 	dir := filepath.Join(t.TempDir(), "servers")
 	disk := filepath.Join(dir, "kafka-1", "data")
-	if err := os.MkdirAll(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := mountTmpfs(disk, size); err != nil {
-		t.Skipf("a small file system cannot be mounted: %v", err)
-	}
+	testkit.SmallDisk(t, disk, size)
 	servers := testkit.StartServersIn(t, dir)
-	t.Cleanup(func() {
-		servers.Local("down", "--only", "kafka")
-		if err := unmount(disk); err != nil {
-			t.Errorf("unmounting: %v", err)
-		}
-	})
+	t.Cleanup(func() { servers.Local("down", "--only", "kafka") })
 	p := newPipelineOn(t, servers)
 	filler := filepath.Join(disk, "filler")
 	p.suffer("disk of the broker full for 15 s, then space, then the broker started again", 15*time.Second, func() {
