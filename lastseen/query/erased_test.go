@@ -2,10 +2,12 @@ package query_test
 
 import (
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	sealed "github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -54,6 +56,10 @@ func TestAPollerLearnsOnceThatAUserWasErased(t *testing.T) {
 			t.Errorf("%s the reader gets %+v, stale since %s", when, c, p.StaleSince)
 		}
 		wantChanges(t, w.since(t, p.Cursor, 7, 8))
+		stream, _, err := w.reader.Missed(t.Context(), []schemas.UserID{7}, sealed.Position{At: today, Versions: []schemas.Version{inEpoch(1, 5)}})
+		if err != nil || !reflect.DeepEqual(stream, p.Changes) {
+			t.Errorf("%s a stream that resumes gets %+v (%v)", when, stream, err)
+		}
 		return p.Cursor
 	}
 	learns("before the store has it", erasure.Version)

@@ -235,6 +235,9 @@ func (r *Reader) Missed(ctx context.Context, users []schemas.UserID, p cursor.Po
 		return nil, false, err
 	}
 	r.addUnsure(ctx, users, current)
+	for i, user := range users {
+		current[i].User = user // also of those of whom nothing is known
+	}
 	m, err := r.missed(ctx, users, current, make([]bool, len(users)), p)
 	return m.changes, m.resync != "" || m.more, err
 }
