@@ -97,7 +97,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	}
 	cluster.InstanceName = config.Instance
 	cluster.Retention = config.Retention.For(config.Policy)
-	cluster.Retention.Status = 0 // the embedded Kafka does not compact
+	cluster.Retention.Status = 0 // the embedded Kafka compacts at its start
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
 	_, err = admin.ApplyTopics(setUp, cluster, dev.Partitions, 1)
 	if err == nil && config.SchemaRegistry != "" {

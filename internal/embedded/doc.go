@@ -5,8 +5,8 @@
 // Kafka keeps its data in a directory if the configuration names one. It locks the directory
 // against other processes, and keeps every acknowledged record after kill -9. Its transactions do
 // not survive that (a copy may be doubled), and one broker has no replicas. It stamps the records
-// of topics with message.timestamp.type=LogAppendTime on arrival. It applies retention, but no
-// compaction.
+// of topics with message.timestamp.type=LogAppendTime on arrival. It applies retention. It compacts
+// topics only when it starts.
 //
 // Redis loses its data when it closes. It removes expired keys once a second.
 //

@@ -29,8 +29,8 @@ type KafkaConfig struct {
 	Brokers int
 	// Partitions is the number for topics that are created without one [10].
 	Partitions int
-	// CleanerInterval is the interval of retention [15s]. Topics are never compacted; DESIGN.md
-	// gives the reason.
+	// CleanerInterval is the interval of retention [15s]. Topics are compacted at the start only;
+	// DESIGN.md gives the reason.
 	CleanerInterval time.Duration
 	// Virtual replaces TCP; for testing/synctest.
 	Virtual *kfake.VirtualNetwork
@@ -79,7 +79,10 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 		kfake.Ports(ports...),
 		kfake.ListenFn(cfg.listener(host)),
 		kfake.ClusterID("stillhere-standin"),
-		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": strconv.FormatInt(never.Milliseconds(), 10)}),
+		kfake.BrokerConfigs(map[string]string{
+			"log.cleaner.backoff.ms":  strconv.FormatInt(never.Milliseconds(), 10),
+			"state.log.compact.bytes": strconv.Itoa(1 << 20), // a start reads these logs [10 MB]
+		}),
 	}
 	if cfg.Partitions > 0 {
 		options = append(options, kfake.DefaultNumPartitions(cfg.Partitions))
@@ -246,7 +249,11 @@ func (k *Kafka) openDir() error {
 	if err := k.disk.space(); err != nil {
 		return err
 	}
-	if err := mendTails(k.disk.dir); err != nil {
+	err := mendTails(k.disk.dir)
+	if err == nil {
+		err = compactDir(k.disk.dir, time.Now())
+	}
+	if err != nil {
 		return fmt.Errorf("reading the data directory %s of the Kafka stand-in: %w", k.disk.dir, err)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 var ErrCorrupt = errors.New("is damaged")
 
 // checkFor bounds the check of a file.
-const checkFor = 5 * time.Second
+const checkFor = 2 * time.Second
 
 // CheckIntact lets SQLite check the structure of a database (PRAGMA quick_check), for a few seconds at most:
 // a file too large for that passes. A missing file is intact. The error is one line.
