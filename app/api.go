@@ -10,7 +10,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -24,7 +23,6 @@ type apiDeps struct {
 	access *decision // nil: no restrictions
 	keys   *cursor.Keys
 	graph  *graph.Store // nil: there is none
-	gate   *fair.Gate   // nil: reads are not bounded
 }
 
 // newAPI answers reads and serves the live stream.
@@ -37,8 +35,8 @@ func newAPI(d apiDeps) (component, error) {
 	users := d.cluster.Users
 	reads.SetUsers(users, func(r *http.Request) (string, error) {
 		tenant, err := ingest.TenantOf(r, users)
-		if err == nil {
-			d.accounts.Of(tenant).Read()
+		if over := d.accounts.Of(tenant).Read(1); err == nil && over != nil {
+			err = over
 		}
 		return tenant, err
 	})
@@ -47,8 +45,7 @@ func newAPI(d apiDeps) (component, error) {
 		reads.SetAccess(d.access)
 	}
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r, users), Admin: isAdmin(r)} })
-	reads.SetCharge(chargeIDs)
-	reads.SetGate(d.gate)
+	reads.SetCharge(d.charge)
 	reads.SetRepeats(func(r *http.Request) func(query.Answer) { return repeatsOf(r, d.access) })
 	reads.SetKeys(d.keys)
 	reads.SetExport(Export{Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
@@ -77,12 +74,20 @@ func (d apiDeps) answersReads(ctx context.Context) error {
 // fit into the limit, and one request for 1,000 users must not be as cheap as one for a user.
 const idsPerRequest = 50
 
-// chargeIDs takes the ids of a batch read from the limit of a user.
-func chargeIDs(r *http.Request, ids int) (wait time.Duration, most int) {
-	caller := ingest.CallerOf(r.Context())
-	if !caller.IsPlainUser() || caller.Charge == nil {
-		return 0, 0
+// charge takes the ids of a batch read from the limit of a user and from the quota of its tenant. Both have counted the
+// request once.
+func (d apiDeps) charge(r *http.Request, ids int) (wait time.Duration, most int, over error) {
+	requests := (ids + idsPerRequest - 1) / idsPerRequest
+	if caller := ingest.CallerOf(r.Context()); caller.IsPlainUser() && caller.Charge != nil {
+		if wait, most = caller.Charge(requests); wait > 0 || most > 0 {
+			return wait, most * idsPerRequest, nil
+		}
 	}
-	wait, most = caller.Charge((ids + idsPerRequest - 1) / idsPerRequest)
-	return wait, most * idsPerRequest
+	if d.accounts != nil && requests > 1 {
+		tenant, err := ingest.TenantOf(r, d.cluster.Users)
+		if over := d.accounts.Of(tenant).Read(requests - 1); err == nil && over != nil {
+			return 0, 0, over
+		}
+	}
+	return 0, 0, nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/channel"
@@ -37,17 +36,6 @@ type ChannelRun struct {
 	// Tenants, if any, are the tenants whose users' changes are sent; ExceptTenants those whose are not.
 	// One of both, with --ids text.
 	Tenants, ExceptTenants []string
-	// Endpoints, if any, are the receivers of tenants, which Channel posts to: each has a queue of its own.
-	// With --ids text, and without Tenants and ExceptTenants.
-	// Wants reports whether a transition is for its tenant's receiver, Limit bounds its tries (nil: not at all).
-	Endpoints interface {
-		Wants(t *schemas.Transition) bool
-		Limit(tenant string) *rate.Limiter
-	}
-	// Reload, if any, watches the configuration of Channel until ctx ends.
-	Reload func(ctx context.Context) error
-	// Registry has the metrics; nil: a new one.
-	Registry *prometheus.Registry
 	// FromStart starts a new channel at the oldest delivery in the topic rather than now.
 	FromStart bool
 	// MayWatch is Config.MayWatch. With WatchFollowers, each try reads in Graph, with the
@@ -69,8 +57,6 @@ type Deliveries struct {
 	Timeout     time.Duration `help:"Timeout of a try." default:"10s"`
 	Concurrency int           `help:"Concurrent deliveries per partition; as many again may be retries or take longer than a second." default:"8"`
 	Queue       int           `help:"Maximum pending deliveries of a partition: running, waiting for another of the same user, or waiting for a retry. A full queue stops reading the partition." default:"1000"`
-	TenantQueue int           `help:"With --tenants-file: maximum of these for one tenant. A tenant whose queue is full reads the topic again later; reading does not stop for it." default:"100"`
-	MaxBehind   time.Duration `help:"With --tenants-file: deliveries for which the queue of their tenant was full for so long go to the dead-letter topic without a try; 0: none. Until then the offset of the channel stands, so a restart sends what came since again." default:"10m"`
 	Rate        float64       `help:"Maximum deliveries per second; 0: no limit." default:"0"`
 	Remember    int           `help:"Size of the dedup cache: pairs of recipient and user whose last delivery is remembered, 60 bytes each." default:"1000000"`
 	// HiddenOffline shows hidden users as offline; see Config.HiddenOffline.
@@ -99,12 +85,9 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	cluster.InstanceName = run.Instance
 	outages := outage.New(log.Handler())
 	log = slog.New(outages.Handler())
-	registry := run.Registry
-	if registry == nil {
-		registry = prometheus.NewRegistry()
-	}
+	registry := prometheus.NewRegistry()
 	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel,
-		Tenants: delivery.Tenants{Only: run.Tenants, Except: run.ExceptTenants}, Endpoints: run.Endpoints,
+		Tenants:     delivery.Tenants{Only: run.Tenants, Except: run.ExceptTenants},
 		Transitions: run.Transitions, FromStart: run.FromStart, WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
@@ -119,12 +102,9 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 		return err
 	}
 	servers := []outage.Dependency{{Name: "kafka", Addresses: cluster.Brokers, Probe: runner.Ping}}
-	beside := []service{{"outages", loops, func(ctx context.Context) error { return outages.Run(ctx, servers) }}}
-	if run.Reload != nil {
-		beside = append(beside, service{"configuration", loops, run.Reload})
-	}
+	watch := service{"outages", loops, func(ctx context.Context) error { return outages.Run(ctx, servers) }}
 	return RunCommand(ctx, Command{Name: "channel", Registry: registry, Run: runner.Run, Ready: runner.Ready,
-		AdminServer: admin, status: runner.Kafka().Status, close: runner.Close, beside: beside}, log)
+		AdminServer: admin, status: runner.Kafka().Status, close: runner.Close, beside: []service{watch}}, log)
 }
 
 // RunLiveChannel publishes deliveries through Redis to the sockets of followers that asked for

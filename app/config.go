@@ -113,7 +113,7 @@ func Defaults() Config {
 		HTTP: HTTP{
 			Listen: "127.0.0.1:8080", AdminServer: AdminServer{Admin: "127.0.0.1:9090"},
 			MaxStreams: fanout.DefaultConfig().MaxConnections, MaxSubscriptions: fanout.DefaultConfig().MaxSubscriptions,
-			MaxPerUser: 20, MaxReads: 256,
+			MaxPerUser: 20,
 		},
 
 		Kafka: Kafka{Prefix: schemas.DefaultPrefix},

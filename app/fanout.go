@@ -19,13 +19,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// All partitions of a loop wait for one poll of it. Jobs are large, so a worker takes few. In turns of
-// tenants a poll only reads ahead.
+// All partitions of a loop wait for one poll of it. Jobs are large, so a worker takes few.
 const (
-	plannerPoll  = 256
-	workerPoll   = 4
-	plannerAhead = 2_048
-	workerAhead  = 64
+	plannerPoll = 256
+	workerPoll  = 4
 )
 
 // liveMaxAge is the default of "channel live" too: to a socket older deliveries are no news.
@@ -61,12 +58,8 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	present, newest := online.NewSet(), expand.NewNewest()
 	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: d.graph, Online: present, Newest: newest,
 		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
-	plans, works := plannerPoll, workerPoll
 	if d.cluster.Users.Text() {
-		deps.Names, deps.Weight = d.graph, d.weight
-		if config.Ahead > 0 {
-			plans, works = plannerAhead, workerAhead
-		}
+		deps.Names = d.graph
 	}
 	statuses := consumer.New(d.cluster, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
 		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
@@ -75,9 +68,9 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	c.services = []service{{"graph cache", loops, cache.Run}, {"online users", loops, statuses.Run}, {"newest jobs", loops, known.Run}}
 	ready := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
 
-	c = c.with(followerLoop(d.base, "follower planner", plannerGroup, schemas.Transitions, plans, ready,
+	c = c.with(followerLoop(d.base, "follower planner", plannerGroup, schemas.Transitions, plannerPoll, ready,
 		func(int32) processor.Task { return deps.NewPlanner() }, schemas.Fanout, schemas.Deliveries))
-	c = c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, works, ready,
+	c = c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
 		func(int32) processor.Task { return deps.NewWorker() }, schemas.Deliveries))
 	if !d.config.LiveDeliveries {
 		return c, nil

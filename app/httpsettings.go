@@ -22,7 +22,6 @@ type HTTP struct {
 	MaxConnections   int      `help:"Maximum open connections; the server closes further ones at once. 0: as many as the descriptor limit (ulimit -n) allows." default:"0"`
 	MaxPerAddress    int      `name:"max-connections-per-address" help:"Maximum open connections of one address, or one IPv6 /64 network; the server closes further ones at once. 0: no limit, which is needed behind a proxy that is not in --trusted-proxies, since all clients then share its address." default:"0"`
 	MaxPerUser       int      `name:"max-connections-per-user" help:"Maximum open sockets and streams of one user in this process; further ones get 429. 0: no limit." default:"20"`
-	MaxReads         int      `help:"With --ids text: maximum reads that this process answers at a time, snapshots of the live stream included. Four times as many more wait for up to a second, tenants in turn; further ones of the tenant with most waiting get 503." default:"256"`
 	TrustedProxies   []string `help:"Addresses or networks of proxies whose X-Forwarded-For is trusted; --max-connections-per-address then limits the clients behind them." placeholder:"10.0.0.0/8,..."`
 }
 
@@ -85,7 +84,6 @@ func (h HTTP) validate(authenticated bool) error {
 	all.If(h.MaxConnections > most,
 		"max_connections: %d leaves this process too few of its %d descriptors; set at most %d, or raise the limit (ulimit -n)",
 		h.MaxConnections, descriptors(), most)
-	all.If(h.MaxReads < 1, "max_reads: must be positive, is %d", h.MaxReads)
 	all.If(h.MaxStreams < 1, "max_streams: must be positive")
 	all.If(h.MaxSubscriptions < 1 || h.MaxSubscriptions > maxSubscriptions,
 		"max_subscriptions: must be between 1 and %d, is %d", maxSubscriptions, h.MaxSubscriptions)

@@ -111,7 +111,7 @@ func buildFanout(ctx context.Context, b *builder) error {
 
 // buildAPI builds the endpoints of reads and of the live stream.
 func buildAPI(ctx context.Context, b *builder) error {
-	deps := apiDeps{base: b.base, gate: b.useGate()}
+	deps := apiDeps{base: b.base}
 	var err error
 	if deps.reader, err = b.useReader(ctx); err != nil {
 		return err

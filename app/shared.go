@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/graph"
@@ -12,7 +11,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/quota"
@@ -37,7 +35,6 @@ type shared struct {
 	stream          *live.Server
 	origin          *origin.Origin
 	quota           *quota.Quota[schemas.UserID]
-	gate            *fair.Gate
 	ingestMetrics   *ingest.Metrics
 	lastseenMetrics *lastseen.Metrics
 	fanoutMetrics   *fanout.Metrics
@@ -83,20 +80,6 @@ func (b *builder) useQuota() *quota.Quota[schemas.UserID] {
 		q := quota.New[schemas.UserID](b.config.MaxPerUser)
 		b.onChange = append(b.onChange, func(c Config) { q.Allow(c.MaxPerUser) })
 		return q
-	})
-}
-
-// waitForTurn is how long a read waits for those of other tenants; the rest of the time of a read is for
-// the stores.
-const waitForTurn = time.Second
-
-// useGate bounds the reads that are answered at a time; nil in int mode, which has one tenant.
-func (b *builder) useGate() *fair.Gate {
-	if !b.cluster.Users.Text() {
-		return nil
-	}
-	return shareValue(&b.gate, func() *fair.Gate {
-		return fair.NewGate(fair.GateConfig{AtWork: b.config.MaxReads, Waiting: 4 * b.config.MaxReads, Wait: waitForTurn, Weight: b.weight})
 	})
 }
 
@@ -255,7 +238,7 @@ func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
 	}
 	return share(b, &b.stream, func() (*live.Server, component, error) {
 		return newStream(b.config.Fanout, access, bus, live.Dependencies{
-			View: reader.Read, Named: reader.ReadNamed, Users: b.cluster.Users, Gate: b.useGate(), Keys: keys,
+			View: reader.Read, Named: reader.ReadNamed, Users: b.cluster.Users, Keys: keys,
 			Missed: reader.Missed, PerUser: b.useQuota(), Tenants: b.accounts, Metrics: b.useFanoutMetrics(), Log: b.log,
 		})
 	})

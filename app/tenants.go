@@ -8,9 +8,6 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// weight is the share of a tenant where tenants wait for each other.
-func (p *base) weight(tenant string) int { return p.tenants.Settings(tenant).Weight }
-
 // followTenants reads the settings of the tenants and follows them. With --ids int there are none.
 func (b *builder) followTenants(ctx context.Context) error {
 	if !b.cluster.Users.Text() {

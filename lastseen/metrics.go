@@ -37,7 +37,6 @@ type Metrics struct {
 	ReadUsers     *prometheus.CounterVec // source: redis, store
 	ReadStale     prometheus.Counter
 	ReadRedisLost prometheus.Counter
-	ReadsBusy     prometheus.Counter
 	Requests      *prometheus.CounterVec // route, code
 	RequestTime   *prometheus.HistogramVec
 	Changes       *prometheus.CounterVec // answer
@@ -88,7 +87,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"Users read by who answered: redis, store."), []string{"source"}),
 		ReadStale:     f.NewCounter(counter("read_stale_total", "Answers about a user that carried stale_since.")),
 		ReadRedisLost: f.NewCounter(counter("read_redis_lost_total", "Reads that Redis did not answer in time.")),
-		ReadsBusy:     f.NewCounter(counter("reads_busy_total", "Reads answered with 503 because too many were before them (--max-reads).")),
 		Requests:      f.NewCounterVec(counter("requests_total", "HTTP reads by route and status."), []string{"route", "code"}),
 		RequestTime:   f.NewHistogramVec(seconds("request_seconds", "Time of HTTP reads by route."), []string{"route"}),
 		Changes: f.NewCounterVec(counter("changes_total", "Answers about missed changes: listed, or why the current "+

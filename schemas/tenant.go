@@ -18,7 +18,6 @@ const NoLimit = -1
 // Bounds of the settings of a tenant.
 const (
 	MaxQuota       = 1 << 40
-	MaxWeight      = 1000
 	MaxHistoryDays = 36_500
 	MaxTenantNote  = 256 // bytes
 )
@@ -27,7 +26,6 @@ const (
 type Tenant struct {
 	Name   string // AllTenants is allowed
 	Quotas TenantQuotas
-	Weight int64
 	// HistoryDays is how many UTC days the stores keep changes of the tenant's users.
 	HistoryDays int64
 	Note        string // for people
@@ -41,6 +39,7 @@ type TenantQuotas struct {
 	BeatsPerSecondPerProcess   int64 // by HTTP and sockets
 	ChangesPerSecondPerProcess int64 // of visibility, erasures, edges; the whole rate for each kind
 	SubscriptionsPerProcess    int64 // users who are watched, each one per connection
+	ReadsPerSecondPerProcess   int64 // requests; every 50 users of one count as a request
 }
 
 // TenantSetting is one number of a Tenant.
@@ -59,7 +58,7 @@ func (t *Tenant) Numbers() []TenantSetting {
 		{"beats_per_second_per_process", &q.BeatsPerSecondPerProcess, MaxQuota},
 		{"changes_per_second_per_process", &q.ChangesPerSecondPerProcess, MaxQuota},
 		{"subscriptions_per_process", &q.SubscriptionsPerProcess, MaxQuota},
-		{"weight", &t.Weight, MaxWeight},
+		{"reads_per_second_per_process", &q.ReadsPerSecondPerProcess, MaxQuota},
 		{"history_days", &t.HistoryDays, MaxHistoryDays},
 	}
 }
@@ -83,12 +82,8 @@ func (t Tenant) Check() error {
 		}
 	}
 	for _, n := range t.Numbers() {
-		least := int64(NoLimit)
-		if n.Name == "weight" {
-			least = 0
-		}
-		if *n.Value < least || *n.Value > n.Most {
-			return Invalid(n.Name, "must be between "+strconv.FormatInt(least, 10)+" and "+strconv.FormatInt(n.Most, 10))
+		if *n.Value < NoLimit || *n.Value > n.Most {
+			return Invalid(n.Name, "must be between "+strconv.Itoa(NoLimit)+" and "+strconv.FormatInt(n.Most, 10))
 		}
 	}
 	if len(t.Note) > MaxTenantNote || !utf8.ValidString(t.Note) || strings.ContainsFunc(t.Note, unicode.IsControl) {
@@ -109,10 +104,10 @@ func TenantOfKey(key []byte) (name string, ok bool) { return strings.CutPrefix(s
 // Encode is the value of the record.
 func (t Tenant) Encode() []byte {
 	q := t.Quotas
-	return encode(&pb.Tenant{Schema: messageVersion, Tenant: t.Name, Weight: int32(t.Weight), HistoryDays: int32(t.HistoryDays), Note: t.Note,
+	return encode(&pb.Tenant{Schema: messageVersion, Tenant: t.Name, HistoryDays: int32(t.HistoryDays), Note: t.Note,
 		Quotas: &pb.TenantQuotas{UsersOnline: q.UsersOnline, ConnectionsPerProcess: q.ConnectionsPerProcess,
 			BeatsPerSecondPerProcess: q.BeatsPerSecondPerProcess, ChangesPerSecondPerProcess: q.ChangesPerSecondPerProcess,
-			SubscriptionsPerProcess: q.SubscriptionsPerProcess}})
+			SubscriptionsPerProcess: q.SubscriptionsPerProcess, ReadsPerSecondPerProcess: q.ReadsPerSecondPerProcess}})
 }
 
 // DecodeTenant reads a record with a value whose key TenantOfKey knows. Every error is a *FieldError.
@@ -122,10 +117,11 @@ func DecodeTenant(key, value []byte) (Tenant, error) {
 		return Tenant{}, err
 	}
 	q := m.GetQuotas()
-	t := Tenant{Name: m.Tenant, Weight: int64(m.Weight), HistoryDays: int64(m.HistoryDays), Note: m.Note, Quotas: TenantQuotas{
+	t := Tenant{Name: m.Tenant, HistoryDays: int64(m.HistoryDays), Note: m.Note, Quotas: TenantQuotas{
 		UsersOnline: q.GetUsersOnline(), ConnectionsPerProcess: q.GetConnectionsPerProcess(),
 		BeatsPerSecondPerProcess: q.GetBeatsPerSecondPerProcess(), ChangesPerSecondPerProcess: q.GetChangesPerSecondPerProcess(),
-		SubscriptionsPerProcess: q.GetSubscriptionsPerProcess()}}
+		SubscriptionsPerProcess:  q.GetSubscriptionsPerProcess(),
+		ReadsPerSecondPerProcess: q.GetReadsPerSecondPerProcess()}}
 	if name, ok := TenantOfKey(key); !ok || name != t.Name {
 		return Tenant{}, Invalid("tenant", "must be the tenant of the key")
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 func anyTenant() Tenant {
-	return Tenant{Name: "acme", Weight: 3, Note: "paid plan",
-		Quotas: TenantQuotas{UsersOnline: 10_000, ConnectionsPerProcess: NoLimit, BeatsPerSecondPerProcess: 700, ChangesPerSecondPerProcess: 20, SubscriptionsPerProcess: 5}}
+	return Tenant{Name: "acme", Note: "paid plan",
+		Quotas: TenantQuotas{UsersOnline: 10_000, ConnectionsPerProcess: NoLimit, BeatsPerSecondPerProcess: 700, ChangesPerSecondPerProcess: 20, SubscriptionsPerProcess: 5, ReadsPerSecondPerProcess: 200}}
 }
 
 func TestTenantsAreReadAsTheyWereWritten(t *testing.T) {
@@ -41,7 +41,6 @@ func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
 		"tenant":                  func(t *Tenant) { t.Name = "a b" },
 		"users_online":            func(t *Tenant) { t.Quotas.UsersOnline = -2 },
 		"connections_per_process": func(t *Tenant) { t.Quotas.ConnectionsPerProcess = MaxQuota + 1 },
-		"weight":                  func(t *Tenant) { t.Weight = NoLimit },
 		"history_days":            func(t *Tenant) { t.HistoryDays = MaxHistoryDays + 1 },
 		"note":                    func(t *Tenant) { t.Note = strings.Repeat("n", 257) },
 	} {
@@ -60,9 +59,9 @@ func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
 
 func TestATenantTakesFromAllWhatItDoesNotSay(t *testing.T) {
 	t.Parallel()
-	tenant := Tenant{Name: "acme", Weight: 2, Quotas: TenantQuotas{UsersOnline: NoLimit}}
-	all := Tenant{Name: AllTenants, Weight: 5, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8}}
-	want := Tenant{Name: "acme", Weight: 2, Quotas: TenantQuotas{UsersOnline: NoLimit, SubscriptionsPerProcess: 8}}
+	tenant := Tenant{Name: "acme", Quotas: TenantQuotas{UsersOnline: NoLimit}}
+	all := Tenant{Name: AllTenants, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8}}
+	want := Tenant{Name: "acme", Quotas: TenantQuotas{UsersOnline: NoLimit, SubscriptionsPerProcess: 8}}
 	if got := tenant.Over(all); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

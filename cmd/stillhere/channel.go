@@ -4,19 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/channel"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
-	"github.com/stillhere/stillhere/internal/reload"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
@@ -114,100 +107,38 @@ func (c *channelLive) Run(ctx context.Context) error {
 
 // channelWebhook posts.
 type channelWebhook struct {
-	URL         string          `name:"url" help:"URL to post to, http:// or https://." group:"Webhook:" secret:"url" xor:"receiver" required:""`
-	TenantsFile string          `help:"With --ids text: YAML or JSON file with a URL, a secret, events and a rate for each tenant, in place of --url. Each tenant has its own queue, tries and circuit breaker. Read again when it changes, and at SIGHUP." group:"Webhook:" type:"path" xor:"receiver" required:""`
-	LinkLocal   bool            `name:"allow-link-local" help:"Allow link-local addresses and cloud metadata services, also as the result of a name lookup; they are refused otherwise." group:"Webhook:"`
-	Secret      string          `help:"Key of the signature, at least 32 bytes; better set in STILLHERE_SECRET or a file. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" secret:"" xor:"secret"`
-	SecretFile  string          `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
-	Source      string          `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
-	Name        string          `help:"Name of the channel, for its consumer group and its metrics; use one per URL." default:"webhook" group:"Channel:"`
-	Instance    string          `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
-	FromStart   bool            `help:"Start a new channel at the beginning of the topic instead of now." group:"Channel:"`
-	Deliveries  app.Deliveries  `embed:"" group:"Channel:"`
-	Server      app.AdminServer `embed:"" group:"HTTP server:"`
+	URL        string          `name:"url" help:"URL to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
+	LinkLocal  bool            `name:"allow-link-local" help:"Allow link-local addresses and cloud metadata services, also as the result of a name lookup; they are refused otherwise." group:"Webhook:"`
+	Secret     string          `help:"Key of the signature, at least 32 bytes; better set in STILLHERE_SECRET or a file. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" secret:"" xor:"secret"`
+	SecretFile string          `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
+	Source     string          `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
+	Name       string          `help:"Name of the channel, for its consumer group and its metrics; use one per URL." default:"webhook" group:"Channel:"`
+	Instance   string          `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
+	FromStart  bool            `help:"Start a new channel at the beginning of the topic instead of now." group:"Channel:"`
+	Deliveries app.Deliveries  `embed:"" group:"Channel:"`
+	Server     app.AdminServer `embed:"" group:"HTTP server:"`
 	kafkaFlags
 	accessFlags
 	tenantFlags
 	logFlags
 }
 
-// Help is printed below the list of flags.
-func (*channelWebhook) Help() string {
-	return `With --ids text, a file gives each tenant a receiver of its own:
-
-    tenants:
-      - tenant: acme                     # '' is the default tenant
-        url: https://hooks.acme.example/presence
-        secret_file: acme.secret         # or secret, or secret_env: NAME; at least 32 bytes
-        events: [online, offline]        # states whose begin is posted; without it all
-        rate: 50                         # posts a second of this process; without it no limit
-
-    stillhere channel webhook --tenants-file tenants.yaml --ids text --kafka-brokers cluster:9092
-
-One process reads the topic once and posts each tenant's changes to the tenant's URL alone. A receiver that is slow or dead delays no other tenant: when --tenant-queue deliveries of a tenant are in progress in a partition, the process goes on without the tenant and reads its records again later. After 5 failures in a row the circuit of a receiver opens: then one post after each pause shows whether it is back. A delivery is tried --attempts times before it goes to the dead-letter topic, and one for which the queue was full for --max-behind goes there untried. Changes of tenants that are not in the file, and of users whose names are not known, are skipped. A file with a fault changes nothing, and the log says what is wrong.`
-}
-
 // Run posts until ctx ends.
 func (c *channelWebhook) Run(ctx context.Context) error {
+	secret, err := keys.Secret{Value: c.Secret, File: c.SecretFile}.Read()
+	if err != nil {
+		return fmt.Errorf("--secret-file: %w", err)
+	}
 	log := c.logger()
-	run := app.ChannelRun{Name: c.Name, Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: c.Deliveries,
+	hook, err := channel.NewWebhook(channel.WebhookConfig{URL: c.URL, Source: c.Source, Secret: []byte(secret), LinkLocal: c.LinkLocal}, log)
+	if err != nil {
+		return misused(err)
+	}
+	run := app.ChannelRun{Name: c.Name, Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: c.Deliveries, Channel: hook,
 		FromStart: c.FromStart, AdminServer: c.Server}
 	c.tenantFlags.apply(&run)
 	if err := c.accessFlags.apply(&run); err != nil {
 		return err
 	}
-	if c.TenantsFile != "" {
-		if err := c.routeTenants(&run, log); err != nil {
-			return err
-		}
-		return app.RunChannel(ctx, run, log)
-	}
-	secret, err := keys.Secret{Value: c.Secret, File: c.SecretFile}.Read()
-	if err != nil {
-		return fmt.Errorf("--secret-file: %w", err)
-	}
-	run.Channel, err = channel.NewWebhook(channel.WebhookConfig{URL: c.URL, Source: c.Source, Secret: []byte(secret), LinkLocal: c.LinkLocal}, log)
-	if err != nil {
-		return misused(err)
-	}
 	return app.RunChannel(ctx, run, log)
-}
-
-// routeTenants makes run post to the receivers of the file, and follow it.
-func (c *channelWebhook) routeTenants(run *app.ChannelRun, log *slog.Logger) error {
-	switch {
-	case c.Kafka.IDs != string(identity.Text):
-		return misused(errors.New("--tenants-file: only pipelines with --ids text have tenants"))
-	case len(c.Tenant) > 0 || len(c.ExceptTenant) > 0:
-		return misused(errors.New("--tenants-file: excludes --tenant and --except-tenant; the file names the tenants"))
-	case c.Secret != "" || c.SecretFile != "":
-		return misused(errors.New("--tenants-file: excludes --secret and --secret-file; each tenant has its own in the file"))
-	}
-	run.Registry = prometheus.NewRegistry()
-	receivers := channel.NewTenants(channel.TenantsConfig{Source: c.Source, LinkLocal: c.LinkLocal, Registry: run.Registry}, log)
-	var files []string // owned by the goroutine that reloads
-	load := func() (err error) {
-		var all []channel.TenantWebhook
-		if all, files, err = channel.ReadTenants(c.TenantsFile); err == nil {
-			err = receivers.Use(all)
-		}
-		if err != nil {
-			return fmt.Errorf("--tenants-file: %w", err)
-		}
-		return nil
-	}
-	if err := load(); err != nil {
-		return misused(err)
-	}
-	hups := make(chan os.Signal, 1)
-	signal.Notify(hups, syscall.SIGHUP)
-	run.Channel, run.Endpoints = receivers, receivers
-	run.Reload = func(ctx context.Context) error {
-		defer signal.Stop(hups)
-		return reload.Run(ctx, reload.Config{Files: func() []string { return files }, Signals: hups, Every: lookEvery,
-			Registry: run.Registry, Log: log, Load: func(context.Context) (reload.Outcome, error) {
-				return reload.Outcome{Applied: []string{"tenants-file"}}, load()
-			}})
-	}
-	return nil
 }

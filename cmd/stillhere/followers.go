@@ -14,7 +14,6 @@ type followerFlags struct {
 	FanoutRate         float64       `help:"Maximum followers per second that a process expands in jobs; 0: no limit." default:"1000000"`
 	FanoutGap          time.Duration `help:"Minimum time between two expansions of one user; followers then receive the newest change. 0: none." default:"1s"`
 	FanoutParallel     int           `help:"Concurrent jobs of a process." default:"2"`
-	FanoutAhead        int           `help:"With --ids text: changes and jobs of a partition that are read before it is their turn, so that the changes of a tenant pass those of others that wait; 300 bytes each. 0: the order of the log, in which a tenant waits for all others." default:"20000"`
 	MayWatch           string        `help:"Who may see a user on the live stream and over HTTP: ${enum}. followers: the user, the user's followers and administrators; this needs authentication." enum:"everyone,followers" default:"everyone"`
 	MayReadHistory     string        `help:"Who may read the history of a user: ${enum}. self: the user and administrators; watchers: everyone who may see the user. Without authentication everyone may." enum:"self,watchers" default:"self"`
 	ShownAs            string        `help:"How a hidden user appears in reads, streams and deliveries: ${enum}. null: as hidden; offline: as a user who went offline when it hid. Must be the same for all roles and channels." enum:"null,offline" default:"null"`
@@ -27,6 +26,5 @@ func (f followerFlags) expand(of string) expand.Config {
 	c.Mode = expand.Mode(of)
 	c.HighFollower, c.JobFollowers, c.Everyone = f.HighFollower, f.FanoutJobFollowers, f.FanoutTo == "everyone"
 	c.Rate, c.Gap, c.Parallel, c.MaxAge = f.FanoutRate, f.FanoutGap, f.FanoutParallel, f.FanoutMaxAge
-	c.Ahead = f.FanoutAhead
 	return c
 }

@@ -61,8 +61,6 @@ func shownNumber(name string, value int64) string {
 	switch {
 	case value > 0:
 		return strconv.FormatInt(value, 10)
-	case name == "weight":
-		return "1"
 	case name == historyDays:
 		return "as all"
 	}
@@ -86,7 +84,6 @@ func tenantInForce(record, all schemas.Tenant) schemas.Tenant {
 	for _, n := range in.Numbers() {
 		*n.Value = max(0, *n.Value)
 	}
-	in.Weight = max(1, in.Weight)
 	return in
 }
 
@@ -145,7 +142,7 @@ func (c *tenantsList) Run(ctx context.Context) error {
 	_, all, _ := recordsOf(d, schemas.AllTenants)
 	reports := []tenantReport{}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tWEIGHT\tHISTORY DAYS\tNOTE")
+	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tREADS/S/PROCESS\tHISTORY DAYS\tNOTE")
 	for _, t := range d.Records() {
 		reports = append(reports, reportOf(t, all))
 		in := tenantInForce(t, all)
@@ -254,7 +251,7 @@ type tenantsSet struct {
 	BeatsPerSecondPerProcess   tenantNumber `help:"Beats by HTTP and sockets in each process." placeholder:"N" env:"-" group:"Settings:"`
 	ChangesPerSecondPerProcess tenantNumber `help:"Requests that change something, in each process: visibility, erasures, edges of the follower graph. Each kind has the whole rate." placeholder:"N" env:"-" group:"Settings:"`
 	SubscriptionsPerProcess    tenantNumber `help:"Users who are watched on sockets and streams in each process, each one per connection." placeholder:"N" env:"-" group:"Settings:"`
-	Weight                     tenantNumber `help:"The tenant's share where tenants wait for each other; 1 if nothing is set." placeholder:"N" env:"-" group:"Settings:"`
+	ReadsPerSecondPerProcess   tenantNumber `help:"Read requests in each process; every 50 users of one count as a request." placeholder:"N" env:"-" group:"Settings:"`
 	HistoryDays                tenantNumber `help:"UTC days for which the stores keep changes of the tenant's users, besides today; never longer than --audit-retention. What a smaller number drops does not come back." placeholder:"N" env:"-" group:"Settings:"`
 	Note                       *string      `help:"A note for people; \"\" removes it." env:"-" group:"Settings:"`
 	tenantsFlags
@@ -279,7 +276,7 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 		return err
 	}
 	flags := []tenantNumber{c.UsersOnline, c.ConnectionsPerProcess, c.BeatsPerSecondPerProcess, c.ChangesPerSecondPerProcess,
-		c.SubscriptionsPerProcess, c.Weight, c.HistoryDays}
+		c.SubscriptionsPerProcess, c.ReadsPerSecondPerProcess, c.HistoryDays}
 	if c.Note == nil && !slices.ContainsFunc(flags, func(n tenantNumber) bool { return n != "" }) {
 		return misused(fmt.Errorf("no setting is given, e.g. --users-online 10000"))
 	}

@@ -76,18 +76,13 @@ func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
 	}
 	dial := dialer(config.LinkLocal)
 	if client == nil {
-		client = newClient(dial, idleConns, idleConns)
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.DialContext = dial.DialContext
+		transport.MaxIdleConnsPerHost = idleConns
+		client = &http.Client{Transport: transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return &Webhook{url: to, shown: shown, dial: dial, source: source, secret: secret, client: client, now: time.Now}, nil
-}
-
-// newClient makes a client that follows no redirects, and keeps so many idle connections open to one
-// receiver and to all.
-func newClient(dial *net.Dialer, forOne, forAll int) *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = dial.DialContext
-	transport.MaxIdleConnsPerHost, transport.MaxIdleConns = forOne, forAll
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // Deliver posts n.

@@ -46,16 +46,12 @@ type Config struct {
 	// once.
 	CacheFollowers int
 	CacheTTL       time.Duration
-	// Ahead [20,000] is how many records of a partition planner and worker read before it is their turn,
-	// in text mode, some 300 bytes each: a tenant's change passes so many of other tenants. 0: the order
-	// of the log.
-	Ahead int
 }
 
 // Defaults are the documented defaults.
 func Defaults() Config {
 	return Config{Mode: Off, HighFollower: 10_000, JobFollowers: 50_000, Rate: 1_000_000, Gap: time.Second, Parallel: 2, MaxAge: time.Hour,
-		CacheFollowers: 5_000_000, CacheTTL: 10 * time.Second, Ahead: 20_000}
+		CacheFollowers: 5_000_000, CacheTTL: 10 * time.Second}
 }
 
 // Validate reports everything that is wrong, joined.
@@ -76,6 +72,5 @@ func (c Config) Validate() error {
 	fault(c.MaxAge < time.Second, "fanout_max_age: must be at least 1s, is %s", c.MaxAge)
 	fault(c.CacheFollowers < 1, "fanout_cache: must be positive, is %d", c.CacheFollowers)
 	fault(c.CacheTTL < 0, "fanout_cache_ttl: must not be negative, is %s", c.CacheTTL)
-	fault(c.Ahead < 0 || c.Ahead > 1_000_000, "fanout_ahead: must be between 0 and 1000000, is %d", c.Ahead)
 	return errors.Join(faults...)
 }

@@ -40,7 +40,8 @@ const (
 )
 
 func newDelayed() *delayed {
-	return &delayed{recent: map[schemas.UserID]time.Time{}, waiting: map[schemas.UserID]delayedChange{}, position: newPosition()}
+	return &delayed{recent: map[schemas.UserID]time.Time{}, waiting: map[schemas.UserID]delayedChange{},
+		position: position{pending: map[int64]struct{}{}}}
 }
 
 // notBefore returns when user may be expanded again; zero: now.
@@ -126,3 +127,6 @@ func (d *delayed) offsets() []int64 {
 	slices.Sort(all)
 	return all
 }
+
+// checkpoint is the metadata of the commit of everything handled so far.
+func (d *delayed) checkpoint() string { return d.encode(d.offsets()) }

@@ -173,7 +173,7 @@ func TestTheCheckpointOfATruncatedLogIsIgnored(t *testing.T) {
 		"by others": {Offset: 11, LogEnd: 20, Metadata: "gibberish"},
 	} {
 		p := s.NewPlanner()
-		if err := p.Restore(t.Context(), at, nil); err != nil || p.delayed.handled(12, "") {
+		if err := p.Restore(t.Context(), at, nil); err != nil || p.delayed.handled(12) {
 			t.Errorf("%s: %v, a new record counts as planned", name, err)
 		}
 	}

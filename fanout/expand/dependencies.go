@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -40,8 +38,7 @@ type Dependencies struct {
 	Config    Config
 	Followers Followers
 	Graph     Graph
-	Names     Names       // nil: users have no names
-	Weight    fair.Weight // the shares of tenants; nil: all are equal
+	Names     Names // nil: users have no names
 	Online    OnlineSet
 	Newest    *Newest
 	Metrics   *Metrics
@@ -54,8 +51,6 @@ type Dependencies struct {
 	once  sync.Once
 	slots chan struct{} // a token for each job in progress
 	limit *rate.Limiter // followers a second; nil: no limit
-
-	busyPlanners, busyWorkers atomic.Int32 // tasks with a backlog
 }
 
 // burstsPerSecond is the rate divided by the burst of the limiter: unused time of 50 ms is saved up.

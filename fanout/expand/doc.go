@@ -36,21 +36,6 @@
 // The planner delivers nothing about hidden users, and writes a STOP job. Besides, planner and
 // worker check for each page whether presence.status shows the user hidden by a later version.
 //
-// # Tenants
-//
-// In text mode tenants get turns in planner and worker (package fair). A task reads up to Config.Ahead
-// records ahead of those that it handles, into a queue for each tenant, and handles them by deficit round
-// robin: a turn is a number of followers, and the tasks of a process that have a backlog share what is
-// handled at a time. So a tenant's change waits for the reading of what others have written before it,
-// and for a turn of each of them. Beyond Config.Ahead records in one partition it also waits until the
-// rest of them has been handled.
-//
-// The committed offset stays at the first record of the backlog, and the checkpoint says for each tenant
-// with a backlog (32 at most; the smallest are handled at once) where its first record is: all others
-// before the end of what was read were handled. After a restart a task reads up to that end before it
-// handles anything. Records of a user from before its name was known are in the queue of the default
-// tenant; a later one of the user that is handled first supersedes them.
-//
 // # Failure
 //
 // A graph that does not answer stops the partition: the batch is tried again. When a process is killed,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -20,7 +19,6 @@ type Planner struct {
 	now     func() time.Time
 	many    map[schemas.UserID]struct{} // users who had jobs lately
 	delayed *delayed
-	backlog *backlog[*schemas.Transition] // nil: transitions are planned in the order of the log
 }
 
 // manyKept bounds Planner.many.
@@ -28,11 +26,7 @@ const manyKept = 100_000
 
 // NewPlanner makes a Planner.
 func (d *Dependencies) NewPlanner() *Planner {
-	p := &Planner{deps: d, now: time.Now, many: map[schemas.UserID]struct{}{}, delayed: newDelayed()}
-	if d.inTurns() {
-		p.backlog = newBacklog[*schemas.Transition](d, turnOfPlanner, changePrice, &d.busyPlanners)
-	}
-	return p
+	return &Planner{deps: d, now: time.Now, many: map[schemas.UserID]struct{}{}, delayed: newDelayed()}
 }
 
 // Restore reads from the checkpoint which of the records that are read again were planned.
@@ -41,39 +35,11 @@ func (p *Planner) Restore(_ context.Context, at stream.Assignment, _ stream.Read
 	return nil
 }
 
-// Due is when the next delayed transition may be planned, or now if there is a backlog.
-func (p *Planner) Due() time.Time {
-	if p.backlog != nil && p.backlog.turns.Len() > 0 {
-		return p.now()
-	}
-	return p.delayed.nextDue()
-}
+// Due is when the next delayed transition may be planned.
+func (p *Planner) Due() time.Time { return p.delayed.nextDue() }
 
-// Retained is the offset of the first transition that is delayed or in the backlog.
-func (p *Planner) Retained() (first int64, any bool) {
-	first, any = p.delayed.firstOffset()
-	if p.backlog != nil {
-		if queued, behind := p.backlog.first(); behind && (!any || queued < first) {
-			return queued, true
-		}
-	}
-	return first, any
-}
-
-// Capacity is how many transitions the next batch may have.
-func (p *Planner) Capacity() int {
-	if p.backlog == nil {
-		return math.MaxInt
-	}
-	return p.backlog.capacity()
-}
-
-// Close ends the planner.
-func (p *Planner) Close() {
-	if p.backlog != nil {
-		p.backlog.close()
-	}
-}
+// Retained is the offset of the first delayed transition.
+func (p *Planner) Retained() (first int64, any bool) { return p.delayed.firstOffset() }
 
 // Handle is not called.
 func (p *Planner) Handle(*schemas.Record, *stream.Outbox) error {
@@ -81,28 +47,17 @@ func (p *Planner) Handle(*schemas.Record, *stream.Outbox) error {
 }
 
 // Checkpoint says which of the records after the first retained one were planned.
-func (p *Planner) Checkpoint() string {
-	cuts := map[uint64]int64{}
-	if p.backlog != nil {
-		cuts = p.delayed.cutsNow(p.backlog.cuts())
-	}
-	return p.delayed.checkpoint(p.delayed.offsets(), cuts)
-}
+func (p *Planner) Checkpoint() string { return p.delayed.checkpoint() }
 
 // HandleBatch plans the deliveries of a batch of transitions and of the delayed ones that are due.
 // Called again with the same batch it does the same.
 func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error {
 	now := p.now()
-	choose := p.decodeNewest
-	if p.backlog != nil {
-		choose = p.takeNewest
-	}
-	newest, err := choose(records, out)
+	newest, err := p.decodeNewest(records, out)
 	if err != nil {
 		return err
 	}
 	todo := p.selectDue(newest, now)
-	var turn turn
 	if len(todo) > 0 {
 		users := make([]schemas.UserID, len(todo))
 		for i, w := range todo {
@@ -111,9 +66,6 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 		followers, err := p.deps.Followers.Of(ctx, users)
 		if err != nil {
 			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
-		}
-		if p.backlog != nil {
-			todo, followers, turn = p.affordable(todo, followers)
 		}
 		// Before anything changes here: a batch that fails comes again.
 		names, err := p.names(ctx, users, followers)
@@ -130,9 +82,6 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 			}
 			scratch = p.plan(w.change, f, names, scratch, out)
 		}
-	}
-	if p.backlog != nil {
-		p.endTurn(turn)
 	}
 	if len(records) > 0 {
 		p.delayed.advance(records[len(records)-1].Offset + 1)
@@ -176,10 +125,11 @@ func (p *Planner) selectDue(newest []delayedChange, now time.Time) []delayedChan
 }
 
 // decodeNewest returns the newest transition of each user, in the order of the log.
-func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) ([]delayedChange, error) {
+func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (newest []delayedChange, _ error) {
 	var all []delayedChange
+	last := map[schemas.UserID]int{}
 	for i := range records {
-		if p.delayed.handled(records[i].Offset, "") {
+		if p.delayed.handled(records[i].Offset) {
 			continue
 		}
 		t, err := p.decode(&records[i], out)
@@ -187,10 +137,18 @@ func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) ([]
 			return nil, err
 		}
 		if t != nil {
+			last[t.User] = len(all)
 			all = append(all, delayedChange{change: t, offset: records[i].Offset})
 		}
 	}
-	return p.newestOf(all), nil
+	for i, c := range all {
+		if last[c.change.User] == i {
+			newest = append(newest, c)
+		} else {
+			p.count("superseded")
+		}
+	}
+	return newest, nil
 }
 
 // decode reads a transition; nil: it is not to be planned.
@@ -211,22 +169,6 @@ func (p *Planner) decode(record *schemas.Record, out *stream.Outbox) (*schemas.T
 		}
 	}
 	return t, nil
-}
-
-// newestOf returns the newest of each user of changes, in which those of a user are in order.
-func (p *Planner) newestOf(changes []delayedChange) (newest []delayedChange) {
-	last := make(map[schemas.UserID]int, len(changes))
-	for i, c := range changes {
-		last[c.change.User] = i
-	}
-	for i, c := range changes {
-		if last[c.change.User] == i {
-			newest = append(newest, c)
-		} else {
-			p.count("superseded")
-		}
-	}
-	return newest
 }
 
 // plan writes the deliveries or the job of t. It returns the scratch space.

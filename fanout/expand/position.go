@@ -2,7 +2,6 @@ package expand
 
 import (
 	"encoding/base64"
-	"hash/fnv"
 	"maps"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,71 +10,26 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// position is how far a task has come in its partition, in the checkpoint and after it. The records
-// before next were read, and those that are neither waiting nor in a backlog were handled. The task's
-// goroutine owns it.
+// position is how far a planner has come in its partition, in the checkpoint and after it. The records
+// before next were read, and those that do not wait were planned. The planner's goroutine owns it.
 type position struct {
 	topic schemas.TopicID
 	next  int64 // the offset after the last record that was read
-	// After a restart: the records before handledUpTo were handled, except for pending, and for those of
-	// a tenant from its cut on.
+	// After a restart the records before handledUpTo were planned, except for pending.
 	handledUpTo int64
 	pending     map[int64]struct{}
-	cuts        map[uint64]int64 // by sum of the tenant
 }
 
-func newPosition() position {
-	return position{pending: map[int64]struct{}{}, cuts: map[uint64]int64{}}
-}
-
-// sum stands for a tenant in a checkpoint. If two have one sum, a restart may handle records of one of
-// them again.
-func sum(tenant string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(tenant))
-	return h.Sum64()
-}
-
-// waited reports whether a record waited at the time of the checkpoint.
-func (p *position) waited(offset int64) bool {
+// handled reports whether a record was planned before a restart.
+func (p *position) handled(offset int64) bool {
 	_, waited := p.pending[offset]
-	return waited
-}
-
-// handled reports whether a record of a tenant was handled before a restart.
-func (p *position) handled(offset int64, tenant string) bool {
-	if offset >= p.handledUpTo || p.waited(offset) {
-		return false
-	}
-	if len(p.cuts) == 0 {
-		return true
-	}
-	cut, behind := p.cuts[sum(tenant)]
-	return !behind || offset < cut
+	return offset < p.handledUpTo && !waited
 }
 
 // advance records that the records before next were read.
 func (p *position) advance(next int64) {
 	p.next = max(p.next, next)
 	maps.DeleteFunc(p.pending, func(offset int64, _ struct{}) bool { return offset < next })
-	if p.next >= p.handledUpTo {
-		clear(p.cuts)
-	}
-}
-
-// catchesUp reports whether records are read again since a restart. Before they are, it is not known what
-// they have superseded.
-func (p *position) catchesUp() bool { return p.next < p.handledUpTo }
-
-// cutsNow are the cuts of a checkpoint: the first record of each tenant that is not handled, given the
-// first of each that is in the backlog.
-func (p *position) cutsNow(backlog map[uint64]int64) map[uint64]int64 {
-	for tenant, cut := range p.cuts { // what is not read again yet is not handled
-		if _, read := backlog[tenant]; !read {
-			backlog[tenant] = max(cut, p.next)
-		}
-	}
-	return backlog
 }
 
 // A task's part of a checkpoint is one field, whose number no other checkpoint uses. The processor adds
@@ -84,13 +38,11 @@ const (
 	taskField    protowire.Number = 1000
 	nextField    protowire.Number = 1
 	offsetsField protowire.Number = 2 // the first, then differences
-	cutsField    protowire.Number = 3 // of each tenant its sum and how far before nextField
 )
 
-// checkpoint returns the metadata of a commit; empty when nothing waits. offsets ascend; cuts are those
-// of cutsNow.
-func (p *position) checkpoint(offsets []int64, cuts map[uint64]int64) string {
-	if len(offsets) == 0 && len(cuts) == 0 && p.next >= p.handledUpTo {
+// encode returns the metadata of a commit; empty when nothing waits. offsets are those that wait, and ascend.
+func (p *position) encode(offsets []int64) string {
+	if len(offsets) == 0 && p.next >= p.handledUpTo {
 		return ""
 	}
 	next := max(p.next, p.handledUpTo)
@@ -105,15 +57,6 @@ func (p *position) checkpoint(offsets []int64, cuts map[uint64]int64) string {
 	body = protowire.AppendVarint(body, uint64(next))
 	body = protowire.AppendTag(body, offsetsField, protowire.BytesType)
 	body = protowire.AppendBytes(body, packed)
-	if len(cuts) > 0 {
-		packed = packed[:0]
-		for tenant, cut := range cuts {
-			packed = protowire.AppendFixed64(packed, tenant)
-			packed = protowire.AppendVarint(packed, uint64(max(0, next-cut)))
-		}
-		body = protowire.AppendTag(body, cutsField, protowire.BytesType)
-		body = protowire.AppendBytes(body, packed)
-	}
 	text := (&schemas.Checkpoint{TopicID: p.topic}).Encode()
 	message, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
@@ -142,7 +85,6 @@ func (p *position) restore(at stream.Assignment) {
 	if p.handledUpTo > at.LogEnd { // the log was truncated: records from there on are new
 		p.handledUpTo = 0
 		clear(p.pending)
-		clear(p.cuts)
 	}
 }
 
@@ -161,20 +103,6 @@ func (p *position) decode(body []byte) {
 				last += int64(delta)
 				p.pending[last] = struct{}{}
 				packed = packed[length:]
-			}
-		case cutsField: // after nextField
-			for len(packed) > 0 {
-				tenant, length := protowire.ConsumeFixed64(packed)
-				if length < 0 {
-					return
-				}
-				packed = packed[length:]
-				before, length := protowire.ConsumeVarint(packed)
-				if length < 0 {
-					return
-				}
-				packed = packed[length:]
-				p.cuts[tenant] = p.handledUpTo - int64(before)
 			}
 		}
 	})

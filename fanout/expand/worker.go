@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,91 +13,37 @@ import (
 )
 
 // Worker is the task of one partition of presence.fanout.
-type Worker struct {
-	deps    *Dependencies
-	backlog *backlog[todo] // nil: jobs are run in the order of the log
-	position
-}
+type Worker struct{ deps *Dependencies }
 
 // todo is a job and when it was written.
 type todo struct {
-	job        *schemas.FanoutJob
-	at         schemas.Millis
-	superseded bool // by a job that was run before it
+	job *schemas.FanoutJob
+	at  schemas.Millis
 }
 
 // NewWorker makes a Worker.
 func (d *Dependencies) NewWorker() *Worker {
 	d.once.Do(d.start)
-	w := &Worker{deps: d, position: newPosition()}
-	if d.inTurns() {
-		w.backlog = newBacklog[todo](d, d.Config.JobFollowers, d.Config.JobFollowers, &d.busyWorkers)
-	}
-	return w
+	return &Worker{deps: d}
 }
 
 // pageSize is how many followers one query reads. Larger pages were not faster.
 const pageSize = 10_000
 
-// Restore reads from the checkpoint which of the jobs that are read again were run.
-func (w *Worker) Restore(_ context.Context, at stream.Assignment, _ stream.ReadFunc) error {
-	if w.backlog != nil {
-		w.restore(at)
-	}
-	return nil
-}
+// Restore has nothing to do: the state of a job is in its records.
+func (*Worker) Restore(context.Context, stream.Assignment, stream.ReadFunc) error { return nil }
 
 // Handle is not called.
 func (w *Worker) Handle(*schemas.Record, *stream.Outbox) error {
 	return errors.New("jobs are handled in batches")
 }
 
-// Checkpoint says which of the jobs after the first of the backlog were run.
-func (w *Worker) Checkpoint() string {
-	if w.backlog == nil {
-		return ""
-	}
-	return w.checkpoint(nil, w.cutsNow(w.backlog.cuts()))
-}
-
-// Due is now if there is a backlog, else never.
-func (w *Worker) Due() (due time.Time) {
-	if w.backlog != nil && w.backlog.turns.Len() > 0 {
-		due = time.Now()
-	}
-	return due
-}
-
-// Retained is the offset of the first job of the backlog.
-func (w *Worker) Retained() (first int64, any bool) {
-	if w.backlog == nil {
-		return 0, false
-	}
-	return w.backlog.first()
-}
-
-// Capacity is how many jobs the next batch may have.
-func (w *Worker) Capacity() int {
-	if w.backlog == nil {
-		return math.MaxInt
-	}
-	return w.backlog.capacity()
-}
-
-// Close ends the worker.
-func (w *Worker) Close() {
-	if w.backlog != nil {
-		w.backlog.close()
-	}
-}
+// Checkpoint is empty.
+func (*Worker) Checkpoint() string { return "" }
 
 // HandleBatch runs jobs, some at the same time, and writes their results in the order of the jobs.
 func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error {
-	choose := w.decode
-	if w.backlog != nil {
-		choose = w.takeJobs
-	}
-	jobs, err := choose(records, out)
+	jobs, err := w.decode(records, out)
 	if err != nil {
 		return err
 	}
@@ -110,7 +55,7 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 	group, ctx := errgroup.WithContext(ctx)
 	for i, j := range jobs {
 		switch {
-		case j.superseded || newest.Superseded(j.job.Transition):
+		case newest.Superseded(j.job.Transition):
 			results[i].outcome = "superseded"
 		case w.deps.Newest.Expired(j.at):
 			results[i].outcome = "old"
@@ -120,12 +65,6 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 	}
 	if err := group.Wait(); err != nil {
 		return err
-	}
-	if w.backlog != nil {
-		w.endJobs(results)
-		if len(records) > 0 {
-			w.advance(records[len(records)-1].Offset + 1)
-		}
 	}
 	for i, r := range results {
 		// A newer version may have come meanwhile. Its delivery records must not precede these.
@@ -169,7 +108,6 @@ func (w *Worker) decodeJob(record *schemas.Record, out *stream.Outbox) (*schemas
 type result struct {
 	records []schemas.Outgoing
 	outcome string
-	read    int // followers
 }
 
 // run runs a job when a slot is free.
@@ -226,14 +164,12 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 	d, t := w.deps, job.Transition
 	pieces := d.pieces(t)
 	var out []schemas.Outgoing
-	read := 0
 	page, scratch := make([]schemas.UserID, 0, pageSize), make([]schemas.UserID, 0, pageSize)
 	for after := job.After; ; {
 		var err error
 		if page, err = d.Graph.Page(ctx, page[:0], t.User, after, job.Through, pageSize); err != nil {
 			return result{}, err
 		}
-		read += len(page)
 		begun := time.Now()
 		err = d.wait(ctx, len(page))
 		d.Metrics.Paced.Add(time.Since(begun).Seconds())
@@ -241,7 +177,7 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 			return result{}, fmt.Errorf("expanding the followers of %d: %w", t.User, err)
 		}
 		if w.skipReason(job) != "" {
-			return result{outcome: "cut_short", read: read}, nil
+			return result{outcome: "cut_short"}, nil
 		}
 		names, err := d.namesOf(ctx, nil, page)
 		if err != nil {
@@ -250,7 +186,7 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 		pieces.named(names)
 		out, scratch = pieces.add(d, out, page, scratch)
 		if len(page) < pageSize {
-			return result{pieces.flush(d, out), "done", read}, nil
+			return result{pieces.flush(d, out), "done"}, nil
 		}
 		after = page[len(page)-1]
 	}

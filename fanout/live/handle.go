@@ -180,7 +180,7 @@ func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 		whole = 0
 	}
 	done()
-	users, err := v.hub.readInTurn(ctx, ids, v.namesOf(ids), connected)
+	users, err := v.hub.reader.read(ctx, ids, v.namesOf(ids), connected)
 	if err != nil {
 		v.hub.detach(subs)
 		v.hub.Bus.Unsubscribe(fresh)

@@ -60,21 +60,6 @@ func (r reader) snapshot(ctx context.Context, ids []schemas.UserID, names []*sch
 	return users, err
 }
 
-// readInTurn is read for a viewer, in the turn of its tenant. names, which are of one tenant, are nil in
-// int mode. A resync, which reads for all viewers, takes no turn.
-func (h *hub) readInTurn(ctx context.Context, ids []schemas.UserID, names []*schemas.Name, connected bool) ([]schemas.Presence, error) {
-	if h.Gate == nil || len(names) == 0 {
-		return h.reader.read(ctx, ids, names, connected)
-	}
-	tenant := names[0].Tenant
-	if err := h.Gate.Enter(ctx, tenant); err != nil {
-		return nil, fmt.Errorf("reading %d users: %w", len(ids), err)
-	}
-	entered := time.Now()
-	defer func() { h.Gate.Leave(tenant, time.Since(entered)) }()
-	return h.reader.read(ctx, ids, names, connected)
-}
-
 // read returns, of the view and the recent changes, what has the newer version. If the recent
 // changes cannot be read, or connected is false, the result is stale. names are nil in int mode.
 func (r reader) read(ctx context.Context, ids []schemas.UserID, names []*schemas.Name, connected bool) ([]schemas.Presence, error) {

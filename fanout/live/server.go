@@ -13,7 +13,6 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
@@ -43,9 +42,6 @@ type Dependencies struct {
 	Users  identity.Users
 	Named  NamedSnapshot
 	Tenant func(*http.Request) (string, error)
-	// Gate bounds, in text mode, the snapshots of subscribes that are read at a time, in turns of their
-	// tenants, together with other reads of the process; nil: no bound.
-	Gate *fair.Gate
 	// Keys seal the cursors that messages carry; nil: there are no cursors. Missed is needed with it.
 	Keys   *cursor.Keys
 	Missed Missed

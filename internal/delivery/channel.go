@@ -64,14 +64,6 @@ type Config struct {
 	// waiting for an earlier one of the same user or for the next try. When it is full, the partition
 	// is not read. A delivery has up to 1,000 recipients, 8 bytes each, and its record.
 	Queue int
-	// TenantQueue [100] is how many deliveries of one partition one tenant may have in progress where each
-	// tenant has a receiver of its own (Job.Endpoints). Those of receivers that are slow or fail do not count
-	// for Queue, and are at most two times Concurrency if they were slow when they came. What has no space is
-	// read again later, and nobody waits for it.
-	TenantQueue int
-	// MaxBehind [10m; 0: no limit] is how old a record may be for which the queue of its tenant had no space.
-	// Older ones go to the dead-letter topic without a try, so that the offset of all tenants goes on.
-	MaxBehind time.Duration
 	// Rate [0: no limit] is how many tries a second begin.
 	Rate float64
 	// Remember [1,000,000] is the size of the dedup cache in pairs of recipient and user, about 60
@@ -133,7 +125,7 @@ func (t Tenants) serves(tenant string) bool {
 // Defaults returns the documented defaults.
 func Defaults() Config {
 	return Config{Attempts: 8, FirstWait: 200 * time.Millisecond, MaxWait: 30 * time.Second, Timeout: 10 * time.Second,
-		Concurrency: 8, Queue: 1_000, TenantQueue: 100, MaxBehind: 10 * time.Minute, Remember: 1_000_000}
+		Concurrency: 8, Queue: 1_000, Remember: 1_000_000}
 }
 
 // Validate returns all faults, joined.
@@ -149,8 +141,6 @@ func (c Config) Validate() error {
 	fault(c.Timeout <= 0, "timeout: must be positive, is %s", c.Timeout)
 	fault(c.Concurrency < 1, "concurrency: must be at least 1, is %d", c.Concurrency)
 	fault(c.Queue < 1, "queue: must be at least 1, is %d", c.Queue)
-	fault(c.TenantQueue < 1, "tenant_queue: must be at least 1, is %d", c.TenantQueue)
-	fault(c.MaxBehind < 0, "max_behind: must not be negative, is %s", c.MaxBehind)
 	fault(c.Rate < 0, "rate: must not be negative, is %g", c.Rate)
 	fault(c.MaxAge < 0, "max_age: must not be negative, is %s", c.MaxAge)
 	fault(c.Remember < 1, "remember: must be positive, is %d", c.Remember)

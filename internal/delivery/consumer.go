@@ -15,7 +15,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/dedup"
-	"github.com/stillhere/stillhere/internal/pertenant"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,8 +23,6 @@ type Item struct {
 	// Delivery of a transition has no recipients; nil: the channel may not know of the transition.
 	Delivery *schemas.Delivery
 	Record   schemas.Record // its bytes are valid while it is applied
-
-	taken time.Time // when it came into progress
 }
 
 // everybody stands in the dedup cache for whoever reads a channel of all transitions.
@@ -46,9 +43,6 @@ type Consumer struct {
 	refused     Refused     // nil: nobody is refused
 	text        bool        // users have names
 	tenants     Tenants
-	endpoints   Endpoints // nil: one receiver for all
-	reread      Reread
-	rereads     chan struct{} // a token for each lane that reads the topic again
 	deadLetter  DeadLetter
 	metrics     *Metrics
 	log         *slog.Logger
@@ -69,13 +63,7 @@ type Metrics struct {
 	Letters   prometheus.Counter
 	Others    prometheus.Counter // records of tenants that are not served
 	InHand    prometheus.Gauge
-	Behind    prometheus.Gauge // tenants, counted in each partition
-	// By tenant, with Endpoints.
-	OfTenant TenantMetrics
 }
-
-// TenantMetrics are those of a channel that has a receiver for each tenant.
-type TenantMetrics struct{ Delivered, Failed, Letters *pertenant.Counter }
 
 // NewMetrics registers the metrics with r; nil registers them nowhere.
 func NewMetrics(r prometheus.Registerer) *Metrics {
@@ -88,30 +76,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Dropped:   register.NewCounter(opts("recipients_dropped_total", "Recipients skipped because this version or a newer one was delivered to them before.")),
 		Withheld: register.NewCounterVec(opts("recipients_withheld_total", "Recipients skipped, by reason: hidden (the user is hidden by now), "+
 			"erased (the user was erased since), "+
-			"not_allowed (may not see the user by now), old (the delivery is older than max-age), "+
-			"removed (the tenant has no receiver any more)."), []string{"reason"}),
+			"not_allowed (may not see the user by now), old (the delivery is older than max-age)."), []string{"reason"}),
 		Tries: register.NewCounterVec(opts("tries_total", "Tries, by outcome: done, failed, refused (by the receiver), "+
 			"undecided (it cannot be decided who may see the user)."), []string{"outcome"}),
 		Letters: register.NewCounter(opts("dead_letters_total", "Deliveries written to the dead-letter topic.")),
 		Others:  register.NewCounter(opts("other_tenants_total", "Deliveries or transitions skipped because the channel does not serve their tenant.")),
 		InHand: register.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_in_hand",
 			Help: "Deliveries in progress: being tried, or waiting for an earlier one of their user or for the next try."}),
-		Behind: register.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_tenants_behind",
-			Help: "Tenants with a receiver of their own that have more deliveries than their queue takes, counted once in each partition. They read the topic again later."}),
-		OfTenant: TenantMetrics{
-			Delivered: newOfTenant(r, opts("tenant_delivered_total", "Deliveries to receivers of tenants, by tenant: the largest by name, all others as *.")),
-			Failed:    newOfTenant(r, opts("tenant_failed_tries_total", "Tries that failed or were refused by receivers of tenants, by tenant: the largest by name, all others as *.")),
-			Letters:   newOfTenant(r, opts("tenant_dead_letters_total", "Deliveries of tenants with a receiver of their own written to the dead-letter topic, by tenant: the largest by name, all others as *.")),
-		},
 	}
-}
-
-func newOfTenant(r prometheus.Registerer, opts prometheus.CounterOpts) *pertenant.Counter {
-	c := pertenant.NewCounterVec(opts, []string{"tenant"})
-	if r != nil {
-		r.MustRegister(c)
-	}
-	return c
 }
 
 // NewConsumer makes a Consumer. hides says before each try who is hidden by now; nil: nobody.
@@ -128,7 +100,7 @@ func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter D
 		limit = rate.Limit(config.Rate)
 	}
 	return &Consumer{config: config, channel: channel, limit: rate.NewLimiter(limit, 1), hiddenAfter: hides, deadLetter: deadLetter,
-		metrics: metrics, log: log, rereads: make(chan struct{}, rereads), seen: dedup.New(config.Remember), partitions: map[int32]*partition{},
+		metrics: metrics, log: log, seen: dedup.New(config.Remember), partitions: map[int32]*partition{},
 		jitter: func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 
@@ -140,38 +112,6 @@ func (c *Consumer) WithholdErased(erased ErasedAfter) { c.erasedAfter = erased }
 
 // Serve makes the channel skip the users of other tenants. Call it before Apply.
 func (c *Consumer) Serve(tenants Tenants) { c.tenants = tenants }
-
-// Route gives each tenant a lane, with a queue and tries of its own, and makes the channel skip tenants
-// that have no receiver. again reads records for which a lane had no space. Call it before Apply.
-func (c *Consumer) Route(to Endpoints, again Reread) { c.endpoints, c.reread = to, again }
-
-// serves reports whether a transition is for this channel. With Endpoints, that of a user whose name is not
-// known is for nobody: its tenant is not known either.
-func (c *Consumer) serves(t *schemas.Transition) bool {
-	if c.endpoints != nil && (t.Name.Text == "" || !c.endpoints.Wants(t)) {
-		return false
-	}
-	return c.tenants.serves(t.Name.Tenant)
-}
-
-// notice is what the channel gets of an item.
-func (c *Consumer) notice(item *Item, recipients []schemas.UserID) schemas.Notice {
-	t := item.Delivery.Transition
-	notice := schemas.Notice{ID: t.EventID().String(), Transition: t, Text: c.text}
-	if item.Delivery.Recipients != nil {
-		notice.ID, notice.Recipients = fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), recipients
-		notice.Names = namesOf(recipients, item.Delivery.Recipients, item.Delivery.Names)
-	}
-	return notice
-}
-
-// letter counts a dead letter.
-func (c *Consumer) letter(item *Item) {
-	c.metrics.Letters.Inc()
-	if c.endpoints != nil {
-		c.metrics.OfTenant.Letters.Add(item.Delivery.Transition.Name.Tenant, 1)
-	}
-}
 
 // deliver delivers or withholds one delivery, or writes it to the dead-letter topic. errReleased says
 // that it is left to the partition's next owner.
@@ -186,7 +126,11 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	notice := c.notice(item, fresh)
+	notice := schemas.Notice{ID: t.EventID().String(), Transition: t, Text: c.text}
+	if item.Delivery.Recipients != nil {
+		notice.ID, notice.Recipients = fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), fresh
+		notice.Names = namesOf(fresh, recipients, item.Delivery.Names)
+	}
 	err := c.old(item)
 	if err == nil {
 		err = p.retry(q, &notice)
@@ -194,10 +138,7 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	switch {
 	case err == nil:
 		c.metrics.Delivered.Add(recipientsOf(notice))
-		if c.endpoints != nil {
-			c.metrics.OfTenant.Delivered.Add(t.Name.Tenant, 1)
-		}
-	case errors.Is(err, errOld), errors.Is(err, errHidden), errors.Is(err, errErased), errors.Is(err, errRemoved):
+	case errors.Is(err, errOld), errors.Is(err, errHidden), errors.Is(err, errErased):
 		c.metrics.Withheld.WithLabelValues(err.Error()).Add(recipientsOf(notice))
 	case errors.Is(err, errReleased):
 		return err
@@ -207,7 +148,7 @@ func (p *partition) deliver(q *queue, item *Item) error {
 		if err := p.writeDeadLetter(item, notice.ID, err); err != nil {
 			return err
 		}
-		c.letter(item)
+		c.metrics.Letters.Inc()
 	}
 	c.seen.Add(t.User, t.Version, fresh)
 	return nil
@@ -241,8 +182,6 @@ var (
 	errOld    = errors.New("old")
 	errHidden = errors.New("hidden")
 	errErased = errors.New("erased")
-	// errRemoved says that the tenant has no receiver any more.
-	errRemoved = errors.New("removed")
 )
 
 // notAllowed is the label for recipients who may not see the user.
@@ -275,11 +214,10 @@ func (p *partition) retry(q *queue, n *schemas.Notice) error {
 			q.failing = false
 			c.metrics.Tries.WithLabelValues("done").Inc()
 			return nil
-		case errors.Is(err, errReleased), errors.Is(err, errHidden), errors.Is(err, errErased), errors.Is(err, errRemoved):
+		case errors.Is(err, errReleased), errors.Is(err, errHidden), errors.Is(err, errErased):
 			return err
 		case IsPermanent(err):
 			c.metrics.Tries.WithLabelValues("refused").Inc()
-			c.failed(n)
 			return err
 		case errors.As(err, &open):
 			if asked++; asked == 1 {
@@ -290,7 +228,6 @@ func (p *partition) retry(q *queue, n *schemas.Notice) error {
 		default:
 			tries++
 			c.metrics.Tries.WithLabelValues("failed").Inc()
-			c.failed(n)
 			if tries == c.config.Attempts {
 				return fmt.Errorf("tried %d times: %w", tries, err)
 			}
@@ -307,16 +244,19 @@ func (p *partition) retry(q *queue, n *schemas.Notice) error {
 // it does nothing.
 func (p *partition) try(q *queue, n *schemas.Notice) error {
 	c := p.c
-	leave, err := p.enter(q)
+	leave, err := p.enter(q.failing)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err := p.awaitRate(q.lane); err != nil {
-		return err
+	if c.limit.Wait(p.ctx) != nil {
+		return errReleased
 	}
-	if err := c.withheld(n); err != nil {
-		return err
+	if c.erasedAfter != nil && c.erasedAfter(n.Transition.User, n.Transition.Version) {
+		return errErased
+	}
+	if c.hidden(n) {
+		return errHidden
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, c.config.Timeout)
 	defer cancel()
@@ -328,39 +268,6 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 		return errReleased
 	}
 	return err
-}
-
-// awaitRate waits until the rates of the channel and of the tenant allow a try.
-func (p *partition) awaitRate(l *lane) error {
-	if p.c.endpoints != nil {
-		if own := p.c.endpoints.Limit(l.tenant); own != nil && own.Wait(p.ctx) != nil {
-			return errReleased
-		}
-	}
-	if p.c.limit.Wait(p.ctx) != nil {
-		return errReleased
-	}
-	return nil
-}
-
-// withheld returns why n is not delivered by now; nil: it may be.
-func (c *Consumer) withheld(n *schemas.Notice) error {
-	switch t := n.Transition; {
-	case c.erasedAfter != nil && c.erasedAfter(t.User, t.Version):
-		return errErased
-	case c.hidden(n):
-		return errHidden
-	case c.endpoints != nil && !c.endpoints.Wants(t):
-		return errRemoved
-	}
-	return nil
-}
-
-// failed counts a try by the tenant.
-func (c *Consumer) failed(n *schemas.Notice) {
-	if c.endpoints != nil {
-		c.metrics.OfTenant.Failed.Add(n.Transition.Name.Tenant, 1)
-	}
 }
 
 // hidden reports whether the user is hidden by now and n says more than that.

@@ -25,14 +25,6 @@
 // when they are read. Channels with different names share nothing: neither offsets, queues, tries nor
 // rates. So the receivers of two tenants that have a channel each do not delay each other.
 //
-// With Job.Endpoints each tenant has a receiver of its own in one channel, and a lane in each partition: a
-// queue, tries, a rate. Reading waits for no tenant that stalls (whose first delivery has been in progress
-// for more than a second). When the lane of a tenant is full, the tenant is behind: its records are passed
-// over, and read from the topic again when the lane has space, four lanes of a process at a time, until the
-// tenant is where reading is. Lanes that do not stall share Config.Queue, and reading waits for them. What
-// is still passed over after Config.MaxBehind becomes a dead letter without a try. A user whose name is not
-// known has no known tenant, and its changes are sent to nobody.
-//
 // # Order and time
 //
 // Each user with deliveries in progress has a queue, in order. The queues of different users proceed
@@ -45,7 +37,6 @@
 // # Offsets
 //
 // An offset is committed only when everything before it was delivered, withheld or written to the
-// dead-letter topic; so a tenant that is behind holds the offset of all for Config.MaxBehind at most, and
-// what was delivered to others since comes again after a restart. When a partition is released, what has not failed is delivered first; what has
+// dead-letter topic. When a partition is released, what has not failed is delivered first; what has
 // failed is left to the next owner.
 package delivery

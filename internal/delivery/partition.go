@@ -1,44 +1,39 @@
 package delivery
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// partition has the deliveries in progress of one partition of presence.deliveries, in one lane or, with
-// Endpoints, in a lane for each tenant. Config.Queue bounds all lanes together.
+// partition has the deliveries in progress of one partition of presence.deliveries: a queue for each
+// user, so a failed delivery delays only later ones about the same user. Config.Queue bounds all
+// queues together.
 type partition struct {
 	c      *Consumer
-	id     int32
 	ctx    context.Context // of the tries
 	cancel context.CancelFunc
 	ending chan struct{} // closed: no delivery waits for another try any more
 	work   sync.WaitGroup
 
-	slots     chan struct{} // a token for each delivery in progress, without Endpoints
-	freedAny  chan struct{} // has a token after something was finished, with Endpoints
-	behindLog rate.Sometimes
+	slots       chan struct{} // a token for each delivery in progress
+	quick, slow chan struct{} // a token for each try; see enter
 
-	mu       sync.Mutex       // protects what is below
-	lanes    map[string]*lane // by tenant
-	count    int              // of deliveries in progress
-	position int64            // the offset after the last record of Apply
-	stalled  int              // of count, in lanes that stalled when they were looked at
-	looked   time.Time        // when that was
+	mu     sync.Mutex // protects what is below
+	queues map[schemas.UserID]*queue
+	inHand *list.List // of *Item, by offset
 }
 
 // queue has the deliveries about one user, in order. Its goroutine takes from the front, Apply
 // appends.
 type queue struct {
-	lane    *lane
 	waiting []*list.Element // of *Item; guarded by partition.mu
 	failing bool            // owned by the goroutine: the last try failed
 }
@@ -54,16 +49,16 @@ func (c *Consumer) partition(ctx context.Context, id int32) *partition {
 	defer c.mu.Unlock()
 	p := c.partitions[id]
 	if p == nil {
-		p = &partition{c: c, id: id, ending: make(chan struct{}), slots: make(chan struct{}, c.config.Queue), freedAny: make(chan struct{}, 1),
-			behindLog: rate.Sometimes{Interval: time.Minute}, lanes: map[string]*lane{}}
+		p = &partition{c: c, ending: make(chan struct{}), slots: make(chan struct{}, c.config.Queue),
+			quick: make(chan struct{}, c.config.Concurrency), slow: make(chan struct{}, c.config.Concurrency),
+			queues: map[schemas.UserID]*queue{}, inHand: list.New()}
 		p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		c.partitions[id] = p
 	}
 	return p
 }
 
-// Apply queues a batch. It returns when all of it is queued, or an error when ctx ends before. With
-// Endpoints it waits for no receiver that is slow or fails: such tenants read their records again later.
+// Apply queues a batch. It returns when all of it is queued, or an error when ctx ends before.
 func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 	p := c.partition(ctx, batch.Partition)
 	for i := range batch.Items {
@@ -71,14 +66,8 @@ func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 			c.metrics.Withheld.WithLabelValues(errHidden.Error()).Inc()
 			continue
 		}
-		if !c.serves(batch.Items[i].Delivery.Transition) {
+		if !c.tenants.serves(batch.Items[i].Delivery.Transition.Name.Tenant) {
 			c.metrics.Others.Inc()
-			continue
-		}
-		if c.endpoints != nil {
-			if err := p.offer(ctx, batch.Items[i]); err != nil {
-				return err
-			}
 			continue
 		}
 		select {
@@ -87,11 +76,6 @@ func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 			return ctx.Err()
 		}
 		p.take(batch.Items[i])
-	}
-	if c.endpoints != nil {
-		p.mu.Lock()
-		p.position = max(p.position, batch.Next)
-		p.mu.Unlock()
 	}
 	return nil
 }
@@ -123,32 +107,35 @@ func (c *Consumer) Finish(ctx context.Context, id int32) (first int64, any bool)
 	defer context.AfterFunc(ctx, p.cancel)()
 	p.work.Wait()
 	first, any = p.first()
-	c.metrics.InHand.Sub(float64(p.count))
+	c.metrics.InHand.Sub(float64(p.inHand.Len()))
 	return first, any
 }
 
-func (p *partition) first() (first int64, any bool) {
+func (p *partition) first() (int64, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, l := range p.lanes {
-		if front := l.inHand.Front(); front != nil {
-			at := front.Value.(*Item).Record.Offset
-			if !any || at < first {
-				first, any = at, true
-			}
-		}
-		if l.behind >= 0 && (!any || l.behind < first) {
-			first, any = l.behind, true
-		}
+	if front := p.inHand.Front(); front != nil {
+		return front.Value.(*Item).Record.Offset, true
 	}
-	return first, any
+	return 0, false
 }
 
-// take adds an item to the lane of everybody.
+// take appends item to its user's queue.
 func (p *partition) take(item Item) {
+	r := &item.Record
+	r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), slices.Clone(r.Headers)
+	user := item.Delivery.Transition.User
+	p.c.metrics.InHand.Inc()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.add(p.lane(""), item)
+	e := p.inHand.PushBack(&item)
+	if q := p.queues[user]; q != nil {
+		q.waiting = append(q.waiting, e)
+		return
+	}
+	q := &queue{waiting: []*list.Element{e}}
+	p.queues[user] = q
+	p.work.Go(func() { p.drain(user, q) })
 }
 
 // drain delivers a queue until it is empty.
@@ -161,20 +148,14 @@ func (p *partition) drain(user schemas.UserID, q *queue) {
 			return // it stays in progress, and so do those that wait for it
 		}
 		p.mu.Lock()
-		q.lane.inHand.Remove(e)
-		p.count--
+		p.inHand.Remove(e)
 		q.waiting = q.waiting[1:]
 		last := len(q.waiting) == 0
 		if last {
-			delete(q.lane.queues, user)
-		}
-		if p.c.endpoints != nil {
-			p.freed(q.lane)
+			delete(p.queues, user)
 		}
 		p.mu.Unlock()
-		if p.c.endpoints == nil {
-			<-p.slots
-		}
+		<-p.slots
 		p.c.metrics.InHand.Dec()
 		if last {
 			return
@@ -182,30 +163,13 @@ func (p *partition) drain(user schemas.UserID, q *queue) {
 	}
 }
 
-// freed lets a lane that is behind look for space, and drops one that has nothing to do. Called under mu.
-func (p *partition) freed(l *lane) {
-	select {
-	case p.freedAny <- struct{}{}:
-	default:
-	}
-	if l.behind < 0 {
-		p.forget(l)
-		return
-	}
-	select {
-	case l.space <- struct{}{}:
-	default:
-	}
-}
-
 // enter waits for a slot for a try. Config.Concurrency slots are for users whose last try did not
 // fail, and as many for the others, so users for whom the receiver fails or hangs delay nobody else. A
 // first try that takes long moves to a slot of the second kind if one is free.
-func (p *partition) enter(q *queue) (leave func(), err error) {
-	failing, quick, slow := q.failing, q.lane.quick, q.lane.slow
-	held := quick
+func (p *partition) enter(failing bool) (leave func(), err error) {
+	held := p.quick
 	if failing {
-		held = slow
+		held = p.slow
 	}
 	select {
 	case held <- struct{}{}:
@@ -224,9 +188,9 @@ func (p *partition) enter(q *queue) (leave func(), err error) {
 			return
 		}
 		select {
-		case slow <- struct{}{}:
-			<-quick
-			held = slow
+		case p.slow <- struct{}{}:
+			<-p.quick
+			held = p.slow
 		default:
 		}
 	})

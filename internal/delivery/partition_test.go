@@ -57,7 +57,7 @@ func TestNoMoreThanTheQueueHoldsIsInHand(t *testing.T) {
 		synctest.Wait()
 		p := c.partition(t.Context(), 3)
 		p.mu.Lock()
-		n := p.count
+		n := p.inHand.Len()
 		p.mu.Unlock()
 		if n != 5 {
 			t.Errorf("%d in hand, want 5", n)

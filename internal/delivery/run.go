@@ -36,9 +36,6 @@ type Job struct {
 	// Tenants are those whose users' changes are sent; the zero value serves all. Only pipelines in text
 	// mode have tenants.
 	Tenants Tenants
-	// Endpoints are the receivers of tenants; nil: Channel has one for all. Only pipelines in text mode have
-	// tenants. Channel finds the receiver of a notice by the tenant of its transition.
-	Endpoints Endpoints
 	// Refused decides before each try who may not receive the delivery; nil: all may.
 	Refused Refused
 	// FromStart starts a new channel at the beginning of the topic instead of now.
@@ -82,9 +79,6 @@ func NewRunner(j Job) (*Runner, error) {
 	if err := j.Tenants.Validate(); err != nil {
 		return nil, err
 	}
-	if j.Endpoints != nil && (!j.Tenants.all() || !j.Kafka.Users.Text()) {
-		return nil, errors.New("tenants_file: needs a pipeline with --ids text, and excludes tenant and except_tenant")
-	}
 	if !j.Tenants.all() && !j.Kafka.Users.Text() {
 		return nil, errors.New("tenant, except_tenant: only pipelines with --ids text have tenants")
 	}
@@ -121,9 +115,6 @@ func NewRunner(j Job) (*Runner, error) {
 		}
 		decode = transitions(from.Check, visible)
 	}
-	if j.Endpoints != nil {
-		deliverer.Route(j.Endpoints, rereading(reader, topic, decode))
-	}
 	var options []consumer.Option
 	if !j.FromStart {
 		options = append(options, consumer.FromEnd())
@@ -135,22 +126,6 @@ func NewRunner(j Job) (*Runner, error) {
 	loop := consumer.New(j.Kafka, group, topic, decode, deliverer, producer, j.Log, metrics, options...)
 	return &Runner{name: j.Name, metrics: metrics, producer: producer, reader: reader, hidden: statuses.Run,
 		delivers: consumer.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil
-}
-
-// rereading reads a topic again. Records that cannot be decoded were sent to the dead-letter topic before.
-func rereading(reader *kafka.Reader, topic schemas.Topic, decode func(*schemas.Record) (Item, error)) Reread {
-	return func(ctx context.Context, partition int32, from, to int64, each func(Item) error) error {
-		return reader.Read(ctx, topic, partition, from, to, true, func(r *schemas.Record) error {
-			item, err := decode(r)
-			switch {
-			case schemas.IsInvalid(err):
-				return nil
-			case err != nil:
-				return fmt.Errorf("decoding offset %d: %w", r.Offset, err)
-			}
-			return each(item)
-		})
-	}
 }
 
 // Run delivers until ctx ends, and returns when everything has stopped. It delivers nothing before it

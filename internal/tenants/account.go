@@ -28,6 +28,7 @@ type Account struct {
 
 	held    [quotas]atomic.Int64 // connections and subscriptions
 	beats   bucket
+	reads   bucket
 	changes [changes]bucket
 	used    atomic.Int64 // when it was used last, a time.Duration since the Accounts began
 
@@ -78,14 +79,19 @@ func (a *Account) Change(kind Change, n int) *OverQuota {
 	return nil
 }
 
-// Read counts a read request.
-func (a *Account) Read() {
-	if a == nil {
-		return
+// Read counts n read requests, unless they are over the quota.
+func (a *Account) Read(n int) *OverQuota {
+	if a == nil || n == 0 {
+		return nil
 	}
-	a.used.Store(int64(a.of.now()))
-	a.recent.Add(1)
-	a.counted.Load().reads.Add(1)
+	if limit := a.limit(Reads); limit > 0 {
+		if wait := a.reads.take(a.of.now(), limit, n); wait > 0 {
+			return a.refuse(Reads, limit, wait)
+		}
+	}
+	a.recent.Add(int64(n))
+	a.counted.Load().reads.Add(uint64(n))
+	return nil
 }
 
 // Connect counts an open connection, unless it is over the quota. Pair each nil with one Disconnect.
@@ -130,7 +136,7 @@ func (a *Account) give(q Quota, n int) {
 
 // idle reports whether nothing would be lost without the account.
 func (a *Account) idle(now time.Duration) bool {
-	if now-time.Duration(a.used.Load()) < idleAfter || a.held[Connections].Load() > 0 || a.held[Subscriptions].Load() > 0 || !a.beats.paid(now) {
+	if now-time.Duration(a.used.Load()) < idleAfter || a.held[Connections].Load() > 0 || a.held[Subscriptions].Load() > 0 || !a.beats.paid(now) || !a.reads.paid(now) {
 		return false
 	}
 	for i := range a.changes {

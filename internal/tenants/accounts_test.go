@@ -162,6 +162,28 @@ func TestNewcomersAreRefusedWhileATenantIsFullAndOthersGoOn(t *testing.T) {
 	}
 }
 
+func TestReadsHaveAQuotaOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := accountsWith(t, quotasOf("acme", schemas.TenantQuotas{ReadsPerSecondPerProcess: 10, BeatsPerSecondPerProcess: 1}))
+		acme := a.Of("acme")
+		passed := 0
+		for range 1000 {
+			if over := acme.Read(2); over == nil {
+				passed += 2
+			} else if over.Quota != Reads || over.Limit != 10 {
+				t.Fatalf("%+v", over)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if passed < 100 || passed > 112 {
+			t.Errorf("%d reads passed in 10 s at a quota of 10 a second", passed)
+		}
+		if over := acme.Beats(1); over != nil {
+			t.Errorf("reads count as beats: %v", over)
+		}
+	})
+}
+
 func TestARefusalNamesTheQuotaAndWhenToTryAgain(t *testing.T) {
 	t.Parallel()
 	over := &OverQuota{Tenant: "acme", Quota: Connections, Limit: 3, After: 1500 * time.Millisecond}
@@ -211,7 +233,7 @@ func TestMetricsNameTheLargestTenantsAndSumTheOthers(t *testing.T) {
 		}
 		a.Of("large").Beats(5)
 		a.Of("large").Subscribe(2)
-		a.Of("t7").Read()
+		a.Of("t7").Read(1)
 		a.Of("small").Connect()
 		has("after a ranking", "stillhere_tenant_beats_total[large] 5")
 		has("after a ranking", "stillhere_tenant_beats_total[*] 1008")
@@ -256,7 +278,7 @@ func TestCountingAllocatesNothing(t *testing.T) { // not parallel: it counts all
 		if acme.Beats(1) != nil || acme.Full() || acme.Connect() != nil || none.Of("acme").Beats(1) != nil || none.Of("acme").Full() {
 			t.Error("refused")
 		}
-		acme.Read()
+		acme.Read(1)
 		acme.Disconnect()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -21,7 +22,7 @@ func (b *bucket) take(now time.Duration, rate int64, n int) (wait time.Duration)
 	defer b.mu.Unlock()
 	b.fill(now, rate)
 	if b.tokens < 1 {
-		return time.Duration((1 - b.tokens) / float64(rate) * float64(time.Second))
+		return time.Duration(math.Ceil((1 - b.tokens) / float64(rate) * float64(time.Second))) // more than 0, which lets n through
 	}
 	b.tokens -= float64(n)
 	return 0

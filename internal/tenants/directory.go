@@ -16,8 +16,6 @@ import (
 type Settings struct {
 	// Quotas are limits; 0: no limit.
 	Quotas schemas.TenantQuotas
-	// Weight is the tenant's share where tenants wait for each other; at least 1.
-	Weight int
 	// HistoryDays is for how many UTC days the stores keep changes of the tenant's users; 0: as long as of
 	// everybody.
 	HistoryDays int
@@ -31,7 +29,7 @@ func settingsOf(t schemas.Tenant) *Settings {
 	for _, n := range t.Numbers() {
 		*n.Value = max(0, *n.Value) // NoLimit
 	}
-	return &Settings{Quotas: t.Quotas, Weight: max(1, int(t.Weight)), HistoryDays: int(t.HistoryDays)}
+	return &Settings{Quotas: t.Quotas, HistoryDays: int(t.HistoryDays)}
 }
 
 // Log reads the records of a topic; *kafka.Reader is one.

@@ -67,25 +67,25 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 		}
 	}
 	load()
-	if s := d.Settings("acme"); *s != (Settings{Weight: 1}) {
+	if s := d.Settings("acme"); *s != (Settings{}) {
 		t.Errorf("without settings there are %+v", s)
 	}
 	if d.BoundsOnline() {
 		t.Error("without settings users online are bounded")
 	}
 	log.set(schemas.Tenant{Name: schemas.AllTenants, Quotas: online(5)})
-	log.set(schemas.Tenant{Name: "acme", Quotas: online(schemas.NoLimit), Weight: 3})
+	log.set(schemas.Tenant{Name: "acme", Quotas: online(schemas.NoLimit)})
 	log.append([]byte("tenant/bad"), []byte{1})
 	log.set(schemas.Tenant{Name: "", Quotas: online(9)})
 	load()
 	for tenant, want := range map[string]Settings{
-		"acme": {Weight: 3}, "": {Quotas: online(9), Weight: 1}, "other": {Quotas: online(5), Weight: 1},
+		"acme": {}, "": {Quotas: online(9)}, "other": {Quotas: online(5)},
 	} {
 		if s := d.Settings(tenant); *s != want {
 			t.Errorf("tenant %q has %+v, want %+v", tenant, *s, want)
 		}
 	}
-	if all := d.Records(); len(all) != 3 || all[0].Name != "" || all[1].Name != schemas.AllTenants || all[2].Weight != 3 {
+	if all := d.Records(); len(all) != 3 || all[0].Name != "" || all[1].Name != schemas.AllTenants || all[2].Quotas != online(schemas.NoLimit) {
 		t.Errorf("the records are %+v", all)
 	}
 	if !d.BoundsOnline() {
@@ -161,7 +161,7 @@ func TestPoliciesOfTenantsAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log.set(schemas.Tenant{Name: "acme", Weight: 2})
+	log.set(schemas.Tenant{Name: "acme", HistoryDays: 2})
 	load()
 	if changes != 0 || len(d.Policies()) != 0 {
 		t.Errorf("without policies: %d changes, %v", changes, d.Policies())
@@ -175,7 +175,7 @@ func TestPoliciesOfTenantsAreFollowed(t *testing.T) {
 	set(schemas.TenantPolicy{Tenant: "acme"})
 	load()
 	load()
-	if changes != 2 || len(d.Policies()) != 0 || d.Settings("acme").Weight != 2 {
+	if changes != 2 || len(d.Policies()) != 0 || d.Settings("acme").HistoryDays != 2 {
 		t.Errorf("after the removal: %d changes, %v, %+v", changes, d.Policies(), d.Settings("acme"))
 	}
 	var none *Directory

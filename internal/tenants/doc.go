@@ -1,4 +1,4 @@
-// Package tenants knows the settings of the tenants of a pipeline with --ids text: quotas and weights.
+// Package tenants knows the settings of the tenants of a pipeline with --ids text: quotas and history.
 //
 //	stillhere tenants set, policy set --tenant ──▶ [presence.pipeline] ──▶ Directory (one per process) ──▶ Settings(tenant), Policies
 //

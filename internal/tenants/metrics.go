@@ -74,9 +74,9 @@ var (
 	beatsTotal = prometheus.NewDesc("stillhere_tenant_beats_total",
 		"Accepted beats by tenant: of the 100 largest tenants of this process by name, of all others as tenant=\"*\".", []string{"tenant"}, nil)
 	readsTotal = prometheus.NewDesc("stillhere_tenant_reads_total",
-		"Read requests by tenant.", []string{"tenant"}, nil)
+		"Accepted read requests by tenant; every 50 users of one count as a request.", []string{"tenant"}, nil)
 	refusedTotal = prometheus.NewDesc("stillhere_tenant_refused_total",
-		"Requests, beats, connections and subscriptions refused because a tenant was over a quota.", []string{"tenant", "quota"}, nil)
+		"Requests, reads, beats, connections and subscriptions refused because a tenant was over a quota.", []string{"tenant", "quota"}, nil)
 	connectionsNow = prometheus.NewDesc("stillhere_tenant_connections",
 		"Open sockets and streams by tenant.", []string{"tenant"}, nil)
 	subscriptionsNow = prometheus.NewDesc("stillhere_tenant_subscriptions",

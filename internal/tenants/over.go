@@ -20,6 +20,7 @@ const (
 	Beats
 	Changes
 	Subscriptions
+	Reads
 	quotas
 )
 
@@ -44,8 +45,10 @@ func (q Quota) of(s *Settings) int64 {
 		return s.Quotas.BeatsPerSecondPerProcess
 	case Changes:
 		return s.Quotas.ChangesPerSecondPerProcess
-	default:
+	case Subscriptions:
 		return s.Quotas.SubscriptionsPerProcess
+	default:
+		return s.Quotas.ReadsPerSecondPerProcess
 	}
 }
 

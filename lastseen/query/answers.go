@@ -54,8 +54,10 @@ func (s *Server) chargeFor(request *http.Request, ids int) error {
 	if s.charge == nil {
 		return nil
 	}
-	wait, most := s.charge(request, ids)
+	wait, most, err := s.charge(request, ids)
 	switch {
+	case err != nil:
+		return err
 	case most > 0:
 		return tooManyIDs(most, ids)
 	case wait > 0:

@@ -98,11 +98,14 @@ func (s *Server) mayExport(request *http.Request) (user schemas.UserID, name sch
 	if s.charge == nil {
 		return user, name, nil
 	}
-	wait, most := s.charge(request, exportCharge)
+	wait, most, err := s.charge(request, exportCharge)
 	if most > 0 { // the limit of the user has not room for so many at any time
-		wait, _ = s.charge(request, most)
+		wait, _, err = s.charge(request, most)
 	}
-	if wait > 0 {
+	switch {
+	case err != nil:
+		return 0, name, err
+	case wait > 0:
 		return 0, name, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: "user_id",
 			Reason: "is exported too often: an export counts as ten requests of its sender"}}
 	}

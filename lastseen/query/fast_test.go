@@ -217,11 +217,11 @@ func TestTheFastPathAnswersAsThePlainOne(t *testing.T) {
 				servers[i].SetAccess(access)
 			}
 			servers[i].SetViewer(func(*http.Request) Viewer { return viewer })
-			servers[i].SetCharge(func(_ *http.Request, ids int) (time.Duration, int) {
+			servers[i].SetCharge(func(_ *http.Request, ids int) (time.Duration, int, error) {
 				if ids == 7 {
-					return time.Second, 0
+					return time.Second, 0, nil
 				}
-				return 0, 0
+				return 0, 0, nil
 			})
 		}
 		fast, plain := answers(false, path, servers[0]), answers(true, path, servers[1])

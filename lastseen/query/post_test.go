@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/schemas"
@@ -112,15 +113,17 @@ func TestABadBodyIsAnsweredByNamingTheField(t *testing.T) {
 func TestABatchIsChargedByItsIds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Mini(t))
-	charged, wait, most := 0, time.Duration(0), 0
-	w.server.SetCharge(func(_ *http.Request, ids int) (time.Duration, int) { charged += ids; return wait, most })
+	charged, wait, most, over := 0, time.Duration(0), 0, error(nil)
+	w.server.SetCharge(func(_ *http.Request, ids int) (time.Duration, int, error) { charged += ids; return wait, most, over })
 	for _, c := range []struct {
 		wait   time.Duration
 		most   int
+		over   error
 		status int
 		after  string
-	}{{0, 0, 200, ""}, {1500 * time.Millisecond, 0, 429, "2"}, {0, 2, 400, ""}} {
-		wait, most, charged = c.wait, c.most, 0
+	}{{0, 0, nil, 200, ""}, {1500 * time.Millisecond, 0, nil, 429, "2"}, {0, 2, nil, 400, ""},
+		{0, 0, &tenants.OverQuota{Tenant: "acme", Quota: tenants.Reads, Limit: 3, After: 2500 * time.Millisecond}, 429, "3"}} {
+		wait, most, over, charged = c.wait, c.most, c.over, 0
 		a := w.post(t, `{"user_ids":[1,2,1,3]}`)
 		status, _ := w.get(t, "/presence/batch?user_ids=1,2,1,3")
 		if a.Code != c.status || status != c.status || charged != 6 || a.Header().Get("Retry-After") != c.after {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -37,8 +37,7 @@ type Server struct {
 	users   identity.Users
 	tenant  func(*http.Request) (string, error)
 	bound   func(*http.Request) bool
-	charge  func(r *http.Request, ids int) (wait time.Duration, most int)
-	gate    *fair.Gate // nil: reads are not bounded
+	charge  Charge
 	repeats func(*http.Request) func(Answer)
 	reader  *Reader
 	durable store.Reader
@@ -78,16 +77,13 @@ func (s *Server) SetBound(bound func(*http.Request) bool) { s.bound = bound }
 // it before Routes.
 func (s *Server) SetViewer(of func(*http.Request) Viewer) { s.viewer = of }
 
-// SetCharge makes charge take the ids of each batch from the limit of its sender. wait is the time
-// until the request may be repeated; most is not 0 if it never may, because the limit has room
-// for only so many ids at once. Call it before Routes.
-func (s *Server) SetCharge(charge func(r *http.Request, ids int) (wait time.Duration, most int)) {
-	s.charge = charge
-}
+// Charge takes the ids of a batch from the limit of its sender. wait is the time until the request may be
+// repeated; most is not 0 if it never may, because the limit has room for only so many ids at once. over
+// says that the tenant is over its quota.
+type Charge func(r *http.Request, ids int) (wait time.Duration, most int, over error)
 
-// SetGate bounds the reads that are answered at a time, in turns of their tenants; exports have their
-// own bound. In int mode, which has one tenant, there is no gate. Call it before Routes.
-func (s *Server) SetGate(gate *fair.Gate) { s.gate = gate }
+// SetCharge makes charge bound the ids of each batch. Call it before Routes.
+func (s *Server) SetCharge(charge Charge) { s.charge = charge }
 
 // callerParam is the parameter by which a request without a token names its user, as on the
 // stream. Access and the function of SetViewer read it.
@@ -143,14 +139,6 @@ func (s *Server) handle(route string, read read) http.Handler {
 func (s *Server) serve(w http.ResponseWriter, request *http.Request, route string, started time.Time, read read) {
 	ctx, cancel := context.WithDeadline(request.Context(), started.Add(s.config.ReadTimeout))
 	defer cancel()
-	if s.gate != nil {
-		if err := s.enter(ctx, request); err != nil {
-			s.refuse(w, request, route, started, err)
-			return
-		}
-		entered := time.Now()
-		defer func() { s.leave(request, time.Since(entered)) }()
-	}
 	header := w.Header()
 	body, err := read(ctx, request, header)
 	if err != nil {
@@ -169,7 +157,9 @@ func (s *Server) refuse(w http.ResponseWriter, request *http.Request, route stri
 	}
 	status, body := fail(err)
 	var refused *refusal
-	if errors.As(err, &refused) && refused.after > 0 {
+	if over := new(tenants.OverQuota); errors.As(err, &over) {
+		w.Header().Set("Retry-After", over.RetryAfter())
+	} else if errors.As(err, &refused) && refused.after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
 	} else if status == http.StatusServiceUnavailable {
 		s.logRate.Do(func() {
@@ -210,7 +200,10 @@ func fail(err error) (int, []byte) {
 	status := http.StatusBadRequest
 	var bad *schemas.FieldError
 	var refused *refusal
+	var over *tenants.OverQuota
 	switch {
+	case errors.As(err, &over):
+		status = http.StatusTooManyRequests
 	case errors.As(err, &refused):
 		status = refused.status
 	case !errors.As(err, &bad):

@@ -33,10 +33,7 @@ type Tenant struct {
 	// value of its own.
 	Tenant string        `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Quotas *TenantQuotas `protobuf:"bytes,3,opt,name=quotas,proto3" json:"quotas,omitempty"`
-	// The tenant's share where tenants wait for each other, beside those with 1;
-	// 0 in "*", too: 1.
-	Weight int32  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
-	Note   string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"` // for people
+	Note   string        `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"` // for people
 	// UTC days for which the stores keep the changes of the tenant's users. -1: as
 	// long as those of everybody, which is also the longest.
 	HistoryDays   int32 `protobuf:"varint,7,opt,name=history_days,json=historyDays,proto3" json:"history_days,omitempty"`
@@ -95,13 +92,6 @@ func (x *Tenant) GetQuotas() *TenantQuotas {
 	return nil
 }
 
-func (x *Tenant) GetWeight() int32 {
-	if x != nil {
-		return x.Weight
-	}
-	return 0
-}
-
 func (x *Tenant) GetNote() string {
 	if x != nil {
 		return x.Note
@@ -131,8 +121,10 @@ type TenantQuotas struct {
 	ChangesPerSecondPerProcess int64 `protobuf:"varint,4,opt,name=changes_per_second_per_process,json=changesPerSecondPerProcess,proto3" json:"changes_per_second_per_process,omitempty"`
 	// Users who are watched on sockets and streams, each one per connection.
 	SubscriptionsPerProcess int64 `protobuf:"varint,5,opt,name=subscriptions_per_process,json=subscriptionsPerProcess,proto3" json:"subscriptions_per_process,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Read requests; every 50 users of one count as a request.
+	ReadsPerSecondPerProcess int64 `protobuf:"varint,6,opt,name=reads_per_second_per_process,json=readsPerSecondPerProcess,proto3" json:"reads_per_second_per_process,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *TenantQuotas) Reset() {
@@ -200,24 +192,31 @@ func (x *TenantQuotas) GetSubscriptionsPerProcess() int64 {
 	return 0
 }
 
+func (x *TenantQuotas) GetReadsPerSecondPerProcess() int64 {
+	if x != nil {
+		return x.ReadsPerSecondPerProcess
+	}
+	return 0
+}
+
 var File_stillhere_v1_tenant_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_tenant_proto_rawDesc = "" +
 	"\n" +
-	"\x19stillhere/v1/tenant.proto\x12\fstillhere.v1\"\xc1\x01\n" +
+	"\x19stillhere/v1/tenant.proto\x12\fstillhere.v1\"\xa3\x01\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x122\n" +
-	"\x06quotas\x18\x03 \x01(\v2\x1a.stillhere.v1.TenantQuotasR\x06quotas\x12\x16\n" +
-	"\x06weight\x18\x05 \x01(\x05R\x06weight\x12\x12\n" +
+	"\x06quotas\x18\x03 \x01(\v2\x1a.stillhere.v1.TenantQuotasR\x06quotas\x12\x12\n" +
 	"\x04note\x18\x06 \x01(\tR\x04note\x12!\n" +
-	"\fhistory_days\x18\a \x01(\x05R\vhistoryDaysJ\x04\b\x04\x10\x05\"\xa9\x02\n" +
+	"\fhistory_days\x18\a \x01(\x05R\vhistoryDays\"\xe9\x02\n" +
 	"\fTenantQuotas\x12!\n" +
 	"\fusers_online\x18\x01 \x01(\x03R\vusersOnline\x126\n" +
 	"\x17connections_per_process\x18\x02 \x01(\x03R\x15connectionsPerProcess\x12>\n" +
 	"\x1cbeats_per_second_per_process\x18\x03 \x01(\x03R\x18beatsPerSecondPerProcess\x12B\n" +
 	"\x1echanges_per_second_per_process\x18\x04 \x01(\x03R\x1achangesPerSecondPerProcess\x12:\n" +
-	"\x19subscriptions_per_process\x18\x05 \x01(\x03R\x17subscriptionsPerProcessB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x19subscriptions_per_process\x18\x05 \x01(\x03R\x17subscriptionsPerProcess\x12>\n" +
+	"\x1creads_per_second_per_process\x18\x06 \x01(\x03R\x18readsPerSecondPerProcessB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_tenant_proto_rawDescOnce sync.Once

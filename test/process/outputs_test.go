@@ -185,7 +185,7 @@ func TestEveryCommandPrintsTheSameRowsInEveryFormat(t *testing.T) {
 			k.types(0, nil, "beat", oneil, "--kind", "web", "--tenant", "acme")
 			k.types(0, nil, "graph", "add", "ann", oneil, "--tenant", "acme", "--sqlite", filepath.Join(k.Dir, "graph.db"))
 			k.types(0, nil, "tenants", "set", "acme", "--users-online", "10", "--note", `a, "b"`)
-			k.types(0, nil, "tenants", "set", "*", "--weight", "2")
+			k.types(0, nil, "tenants", "set", "*", "--reads-per-second-per-process", "200")
 			k.types(0, nil, "policy", "set", "--tenant", "acme", "--away-ttl", "1h")
 			k.sees("first_beat", "history", "ann", "--tenant", "acme")
 			k.sees("first_beat", "history", oneil, "--tenant", "acme")

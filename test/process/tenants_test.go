@@ -50,7 +50,7 @@ func TestAnOperatorBoundsATenantWhileThePipelineRuns(t *testing.T) {
 	accepted("quiet", "ann")
 
 	tool(h, "are changed", "tenants", "set", "acme", "--users-online", "1", "--changes-per-second-per-process", "1", "--note", "trial")
-	tool(h, "are changed", "tenants", "set", "*", "--weight", "2")
+	tool(h, "are changed", "tenants", "set", "*", "--reads-per-second-per-process", "200")
 	tool(h, "set for all tenants (*)", "tenants", "show", "acme")
 	var listed []struct {
 		Tenant   string
@@ -58,7 +58,7 @@ func TestAnOperatorBoundsATenantWhileThePipelineRuns(t *testing.T) {
 		Note     string
 	}
 	if err := json.Unmarshal([]byte(tool(h, "", "tenants", "list", "--output", "json")), &listed); err != nil || len(listed) != 2 ||
-		listed[1].Tenant != "acme" || listed[1].Note != "trial" || *listed[1].Settings["users_online"] != 1 || *listed[1].Settings["weight"] != 2 {
+		listed[1].Tenant != "acme" || listed[1].Note != "trial" || *listed[1].Settings["users_online"] != 1 || *listed[1].Settings["reads_per_second_per_process"] != 200 {
 		h.Errorf("listed are %+v, %v", listed, err)
 	}
 

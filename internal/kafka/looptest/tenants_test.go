@@ -16,7 +16,7 @@ import (
 func TestSettingsOfTenantsLeaveTheIdentityOfThePipelineAlone(t *testing.T) {
 	onEach(t, 3, func(w *world) {
 		quiet := slog.New(slog.DiscardHandler)
-		acme := schemas.Tenant{Name: "acme", Weight: 3, Quotas: schemas.TenantQuotas{UsersOnline: 10}}
+		acme := schemas.Tenant{Name: "acme", Quotas: schemas.TenantQuotas{UsersOnline: 10}}
 		if err := tenants.Set(w.Context(), w.cfg, acme, quiet); !errors.Is(err, tenants.ErrNone) {
 			w.Errorf("a pipeline with integer ids takes tenants: %v", err)
 		}

@@ -18,9 +18,6 @@ var errSessionEnding = errors.New("given up")
 func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 	// The size of their output is known only afterwards: on slow brokers the batch is smaller.
 	n := min(max(p.s.Config.MaxPollRecords>>p.s.proc.limitShift.Load(), 1), len(work.records))
-	if limited, ok := task.(LimitedTask); ok {
-		n = min(n, limited.Capacity())
-	}
 	from, rest := work.records[:n], work.records[n:]
 	next := p.Next.Load()
 	records := make([]schemas.Record, 0, len(from))

@@ -74,11 +74,3 @@ type RetainingTask interface {
 	// which of those were handled.
 	Retained() (first int64, any bool)
 }
-
-// LimitedTask is a RetainingTask that takes only so many records at a time.
-type LimitedTask interface {
-	RetainingTask
-	// Capacity is how many records the next HandleBatch may get. With 0 it gets none, and is called again
-	// soon; the partition is not fetched meanwhile.
-	Capacity() int
-}

@@ -13,7 +13,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19stillhere/v1/tenant.proto\x12\x0cstillhere.v1\"\x8e\x01\n\x06Tenant\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12*\n\x06quotas\x18\x03 \x01(\x0b\x32\x1a.stillhere.v1.TenantQuotas\x12\x0e\n\x06weight\x18\x05 \x01(\x05\x12\x0c\n\x04note\x18\x06 \x01(\t\x12\x14\n\x0chistory_days\x18\x07 \x01(\x05J\x04\x08\x04\x10\x05\"\xb6\x01\n\x0cTenantQuotas\x12\x14\n\x0cusers_online\x18\x01 \x01(\x03\x12\x1f\n\x17\x63onnections_per_process\x18\x02 \x01(\x03\x12$\n\x1c\x62\x65\x61ts_per_second_per_process\x18\x03 \x01(\x03\x12&\n\x1e\x63hanges_per_second_per_process\x18\x04 \x01(\x03\x12!\n\x19subscriptions_per_process\x18\x05 \x01(\x03\x42\x34Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19stillhere/v1/tenant.proto\x12\x0cstillhere.v1\"x\n\x06Tenant\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12*\n\x06quotas\x18\x03 \x01(\x0b\x32\x1a.stillhere.v1.TenantQuotas\x12\x0c\n\x04note\x18\x06 \x01(\t\x12\x14\n\x0chistory_days\x18\x07 \x01(\x05\"\xdc\x01\n\x0cTenantQuotas\x12\x14\n\x0cusers_online\x18\x01 \x01(\x03\x12\x1f\n\x17\x63onnections_per_process\x18\x02 \x01(\x03\x12$\n\x1c\x62\x65\x61ts_per_second_per_process\x18\x03 \x01(\x03\x12&\n\x1e\x63hanges_per_second_per_process\x18\x04 \x01(\x03\x12!\n\x19subscriptions_per_process\x18\x05 \x01(\x03\x12$\n\x1creads_per_second_per_process\x18\x06 \x01(\x03\x42\x34Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'stillhere.v1.tenant_pb2', globals())
@@ -21,8 +21,8 @@ if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'Z2github.com/stillhere/stillhere/schemas/stillherev1'
-  _TENANT._serialized_start=44
-  _TENANT._serialized_end=186
-  _TENANTQUOTAS._serialized_start=189
-  _TENANTQUOTAS._serialized_end=371
+  _TENANT._serialized_start=43
+  _TENANT._serialized_end=163
+  _TENANTQUOTAS._serialized_start=166
+  _TENANTQUOTAS._serialized_end=386
 # @@protoc_insertion_point(module_scope)
