@@ -6,20 +6,28 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// listeners are the flags that name an address to listen on.
-var listeners = []string{"listen", "admin", "kafka-listen"}
+// listeners are the flags that name an address to listen on, and servers those that name addresses to connect to.
+var (
+	listeners = []string{"listen", "admin", "kafka-listen"}
+	servers   = []string{"kafka-brokers", "redis", "postgres", "schema-registry", "url", "read-url", "auth-jwks", "kafka-oauth-url"}
+)
 
 // refuseExposed refuses secrets on the command line, which every user of the machine can
-// read in the process list, for processes that other machines can reach. It names every
+// read in the process list, for commands that listen or connect off the loopback. It names every
 // such flag and where its value belongs.
 func refuseExposed(parsed *kong.Context) error {
-	if parsed.Selected() == nil || !reachable(parsed) {
+	if parsed.Selected() == nil {
+		return nil
+	}
+	reason := exposure(parsed)
+	if reason == "" {
 		return nil
 	}
 	var faults []error
@@ -35,47 +43,82 @@ func refuseExposed(parsed *kong.Context) error {
 		if slices.ContainsFunc(parsed.Flags(), func(f *kong.Flag) bool { return f.Name == flag.Name+"-file" }) {
 			where = "in a file (--" + flag.Name + "-file), " + where
 		}
-		faults = append(faults, fmt.Errorf("--%s: a secret on the command line is in the process list, and this process listens on other addresses than the loopback; give it %s", flag.Name, where))
+		faults = append(faults, fmt.Errorf("--%s: a secret on the command line is in the process list, and this process %s; give it %s", flag.Name, reason, where))
 	}
 	return errors.Join(faults...)
 }
 
-// reachable reports whether the command listens on an address that other machines reach.
-func reachable(parsed *kong.Context) bool {
+// exposure says what the command has to do with other machines; empty: nothing.
+func exposure(parsed *kong.Context) string {
+	reason := ""
 	for _, flag := range parsed.Flags() {
-		if !slices.Contains(listeners, flag.Name) {
+		listens := slices.Contains(listeners, flag.Name)
+		if !listens && !slices.Contains(servers, flag.Name) {
 			continue
 		}
-		address, _ := parsed.FlagValue(flag).(string)
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			continue // nowhere, or refused for what it is
-		}
-		ip, err := netip.ParseAddr(host)
-		if host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
-			return true
+		for _, address := range texts(parsed.FlagValue(flag)) {
+			switch host, ok := hostOf(address); {
+			case !ok || isLoopback(host):
+			case listens:
+				return "listens on other addresses than the loopback"
+			default:
+				reason = "connects to other machines (--" + flag.Name + ")"
+			}
 		}
 	}
-	return false
+	return reason
 }
+
+// hostOf is the host of a URL, of libpq's keywords or of host:port; false: there is none, or it is refused for what it is.
+func hostOf(address string) (host string, ok bool) {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return u.Hostname(), true
+	}
+	if keyword := hostKeyword.FindStringSubmatch(address); keyword != nil {
+		return keyword[1], true
+	}
+	host, _, err := net.SplitHostPort(address)
+	return host, err == nil
+}
+
+// hostKeyword finds the host in libpq's keywords.
+var hostKeyword = regexp.MustCompile(`(?:^|\s)host(?:addr)?\s*=\s*'?([^'\s]+)`)
+
+// isLoopback reports whether a host is this machine alone; a path is a Unix socket.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasPrefix(host, "/") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// texts are the texts of a flag's value.
+func texts(value any) []string {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case []string:
+		return v
+	}
+	return nil
+}
+
+// credentials are parameters by which web addresses carry secrets.
+var credentials = []string{"password", "secret", "token", "access_token", "key", "api_key", "apikey", "sig", "signature"}
 
 // isSecret reports whether the value of a flag is a secret, or a URL with one.
 func isSecret(flag *kong.Flag, value any) bool {
 	if flag.Tag.Has("secret") && flag.Tag.Get("secret") != "url" {
 		return value != ""
 	}
-	var texts []string
-	switch v := value.(type) {
-	case string:
-		texts = []string{v}
-	case []string:
-		texts = v
-	}
-	return slices.ContainsFunc(texts, func(text string) bool {
-		if u, err := url.Parse(text); err == nil && u.Host != "" {
-			_, password := u.User.Password()
-			return password || slices.ContainsFunc(strings.Split(u.RawQuery, "&"), func(part string) bool { return strings.HasPrefix(strings.ToLower(part), "password=") })
+	return slices.ContainsFunc(texts(value), func(text string) bool {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" {
+			return word.MatchString(text)
 		}
-		return word.MatchString(text)
+		_, password := u.User.Password()
+		web := u.Scheme == "http" || u.Scheme == "https"
+		return password || web && u.User != nil || slices.ContainsFunc(strings.Split(u.RawQuery, "&"), func(part string) bool {
+			name, _, _ := strings.Cut(strings.ToLower(part), "=")
+			return name == credentials[0] || web && slices.Contains(credentials, name)
+		})
 	})
 }

@@ -253,6 +253,8 @@ func TestSecretsOnTheCommandLineAndAnOpenAdminPortAreRefusedOffTheLoopback(t *te
 		"a password of Kafka":          {Arguments: []string{"ingest", "--listen", open, "--allow-unauthenticated", "--kafka-password", hush}, Says: []string{"--kafka-password:", "--kafka-password-file"}},
 		"a password of Redis":          {Arguments: []string{"lastseen", "--admin", open, "--admin-expose", "--redis-password", hush}, Says: []string{"--redis-password:", "--redis-password-file"}},
 		"a password in a URL":          {Arguments: []string{"lastseen", "--admin", open, "--admin-expose", "--postgres", "postgres://u:" + hush + "@127.0.0.1/x"}, Says: []string{"--postgres:", "STILLHERE_POSTGRES"}},
+		"a webhook's secret":           {Arguments: []string{"channel", "webhook", "--url", "https://hooks.example", "--secret", hush}, Says: []string{"--secret:", "--secret-file", "STILLHERE_SECRET"}},
+		"a webhook's URL":              {Arguments: []string{"channel", "webhook", "--url", "https://u:" + hush + "@hooks.example"}, Says: []string{"--url:", "STILLHERE_URL"}},
 		"the admin port":               {Arguments: dev("--admin", open), Says: []string{"admin: 0.0.0.0:0", "--admin-expose"}},
 		"the admin port, every":        {Arguments: dev("--admin", ":0"), Says: []string{"admin: :0", "--admin-expose"}},
 		"the admin port, profiles":     {Arguments: dev("--admin", open, "--admin-profiles"), Says: []string{"admin: 0.0.0.0:0", "--admin-expose"}},
