@@ -14,8 +14,8 @@ import (
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
-	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -55,13 +55,13 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	config := d.config.Expand
 	cache := graph.NewCache(graph.CacheConfig{Most: config.HighFollower, IDs: config.CacheFollowers, TTL: config.CacheTTL,
 		Listed: config.Mode == expand.Listed}, d.graph, d.log)
-	present, newest := online.NewSet(), expand.NewNewest()
+	present, newest := shown.NewSet(), expand.NewNewest()
 	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: d.graph, Online: present, Newest: newest,
 		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
 	if d.cluster.Users.Text() {
 		deps.Names = d.graph
 	}
-	statuses := consumer.New(d.cluster, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
+	statuses := consumer.New(d.cluster, onlineGroup, schemas.Statuses, shown.Checked(d.origin.CheckStatus), present,
 		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
 	known := consumer.New(d.cluster, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
 		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
@@ -80,7 +80,7 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 }
 
 // newLiveDeliveries is RunLiveChannel inside a process that knows the hidden users already.
-func newLiveDeliveries(d fanoutDeps, known *online.Set, ready func() error) (component, error) {
+func newLiveDeliveries(d fanoutDeps, known *shown.Set, ready func() error) (component, error) {
 	config := delivery.Defaults()
 	config.HiddenOffline, config.MaxAge = d.config.HiddenOffline, liveMaxAge
 	deliverer, err := delivery.NewConsumer(config, channel.NewLive(d.bus), known.HiddenAfter,

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -55,7 +55,7 @@ func allowHosts(listen string, allowed []string, next http.Handler) http.Handler
 			isLoopback(host) || strings.EqualFold(host, own) || every && err == nil && ip.IsValid() ||
 			slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, host) })
 		if !known {
-			problem.Write(w, http.StatusMisdirectedRequest, &schemas.FieldError{Code: "misdirected_request", Field: "Host",
+			web.Write(w, http.StatusMisdirectedRequest, &schemas.FieldError{Code: "misdirected_request", Field: "Host",
 				Reason: strconv.Quote(r.Host) + " is not a host of this server; use the address that it listens on, " +
 					"or add the host to --allowed-hosts"})
 			return

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/tracing/otlp"
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 )
 
 // listen adds the HTTP servers. It opens the listeners at once, so that a port in use is
@@ -59,7 +59,7 @@ func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, e
 	if !b.config.Auth.On() {
 		handler = allowHosts(b.config.Listen, b.config.AllowedHosts, handler)
 	}
-	return userpath.Alias(handler), guard, nil
+	return web.Alias(handler), guard, nil
 }
 
 // toConsole leads to the web console, by a relative URL: a proxy may serve this below another path.

@@ -8,9 +8,9 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/internal/erasures"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/quota"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -18,7 +18,7 @@ type ingestDeps struct {
 	base
 	metrics *ingest.Metrics
 	quota   *quota.Quota[schemas.UserID]
-	erased  *erasures.Follower // nil with --ids int
+	erased  *shown.Erasures // nil with --ids int
 	// openStream lets a socket watch users; nil: sockets only send beats.
 	openStream socketgate.OpenStream
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // introduction is what the first line of a process says of it, without secrets: what it is, by which
@@ -29,7 +29,7 @@ func (b *builder) introduction() []any {
 			given("postgres", at)
 		}
 	}
-	given("schema_registry", redact.URL(b.config.SchemaRegistry))
-	given("auth_jwks", redact.URL(b.config.Auth.JWKS))
+	given("schema_registry", faults.URL(b.config.SchemaRegistry))
+	given("auth_jwks", faults.URL(b.config.Auth.JWKS))
 	return facts
 }

@@ -6,8 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/problem"
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -55,13 +54,13 @@ func (n notFound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			allowed = append(allowed, method)
 		}
 	}
-	what := r.Method + " " + userpath.PathOf(r)
+	what := r.Method + " " + web.PathOf(r)
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		problem.Write(w, http.StatusMethodNotAllowed, &schemas.FieldError{
+		web.Write(w, http.StatusMethodNotAllowed, &schemas.FieldError{
 			Code: "method_not_allowed", Reason: what + " is not served by this process, " + strings.Join(allowed, " and ") + " is" + roleHint,
 		})
 		return
 	}
-	problem.Write(w, http.StatusNotFound, &schemas.FieldError{Code: "not_found", Reason: what + " is not served by this process" + roleHint})
+	web.Write(w, http.StatusNotFound, &schemas.FieldError{Code: "not_found", Reason: what + " is not served by this process" + roleHint})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/faults"
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -91,8 +91,8 @@ func trustProxies(trusted proxies, places *bounded, next http.Handler) http.Hand
 			leave, ok := places.enterBehind(from)
 			if !ok {
 				places.metrics.refused.WithLabelValues(places.port, "address").Inc()
-				problem.WriteBusy(w, time.Second,
-					&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections of " + from.String()})
+				web.WriteBusy(w, time.Second,
+					&schemas.FieldError{Code: web.Overloaded, Reason: "too many connections of " + from.String()})
 				return
 			}
 			conn.settle(leave)

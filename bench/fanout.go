@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
-	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
@@ -32,7 +32,7 @@ func (l *lab) fanout(t *loadtest.T) {
 	rig := t.Rig()
 	store := l.graph(t)
 	fillGraph(t, store)
-	f := &fanoutRig{Rig: rig, t: t, store: store, online: online.NewSet(), arrivals: newArrivals()}
+	f := &fanoutRig{Rig: rig, t: t, store: store, online: shown.NewSet(), arrivals: newArrivals()}
 	f.everybodyIsOnline()
 	f.oneWorker()
 	f.pipeline()
@@ -42,19 +42,19 @@ type fanoutRig struct {
 	*loadtest.Rig
 	t        *loadtest.T
 	store    *graph.Store
-	online   *online.Set
+	online   *shown.Set
 	arrivals *arrivals
 	version  schemas.Version
 	small    int
 }
 
 func (f *fanoutRig) everybodyIsOnline() {
-	users := make([]online.Entry, f.t.Users)
+	users := make([]shown.Entry, f.t.Users)
 	for i := range users {
-		users[i] = online.Entry{User: schemas.UserID(i + 1), Present: true}
+		users[i] = shown.Entry{User: schemas.UserID(i + 1), Present: true}
 	}
 	for some := range slices.Chunk(users, fanoutChunk) {
-		f.t.Check(f.online.Apply(f.t.Context(), stream.Batch[online.Entry]{Items: some}))
+		f.t.Check(f.online.Apply(f.t.Context(), stream.Batch[shown.Entry]{Items: some}))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -104,7 +104,7 @@ func UserOf(r *http.Request, users identity.Users) (schemas.UserID, schemas.Name
 	if err != nil {
 		return 0, schemas.Name{}, err
 	}
-	return users.User("user_id", tenant, userpath.Of(r))
+	return users.User("user_id", tenant, web.UserOf(r))
 }
 
 // IsForbidden reports whether err refuses a request because of its sender, which is status 403.

@@ -11,8 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/stillhere/stillhere/internal/problem"
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,7 +23,7 @@ func (s *Server) routes() http.Handler {
 			what, err := of(r)
 			s.mu.Unlock()
 			if err != nil {
-				problem.Write(w, http.StatusBadRequest, err)
+				web.Write(w, http.StatusBadRequest, err)
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
@@ -55,10 +54,10 @@ func (s *Server) routes() http.Handler {
 	answer("GET /presence/{user_id}/history", s.history)
 	answer("GET /presence/{user_id}/visibility", func(r *http.Request) (any, error) {
 		user, _, err := s.userIn(r)
-		return map[string]any{"user_id": userpath.Of(r), "visibility": schemas.VisibilityWord(s.current[user].Visibility)}, err
+		return map[string]any{"user_id": web.UserOf(r), "visibility": schemas.VisibilityWord(s.current[user].Visibility)}, err
 	})
 	mux.HandleFunc("GET /presence/stream", s.stream)
-	return userpath.Alias(mux)
+	return web.Alias(mux)
 }
 
 // batch answers a batch read with a body. The caller holds the lock.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -79,7 +79,7 @@ func (s *Server) user(r *http.Request, field, text string) (schemas.UserID, sche
 
 // userIn is the user in the path of a request.
 func (s *Server) userIn(r *http.Request) (schemas.UserID, schemas.Name, error) {
-	return s.user(r, "user_id", userpath.Of(r))
+	return s.user(r, "user_id", web.UserOf(r))
 }
 
 // called is p as answers show it to those who ask for the user by this name; the zero Name in int mode.

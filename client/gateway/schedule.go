@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/internal/erasures"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -56,7 +56,7 @@ func (g *Gateway) change(do func()) {
 type tenantPolicies struct {
 	*tenants.Directory
 	reader *kafka.Reader
-	erased *erasures.Follower
+	erased *shown.Erasures
 	tail   *kafka.Reader // of the erasures
 }
 
@@ -74,7 +74,7 @@ func (g *Gateway) ofTenants(ctx context.Context, cluster kafka.Config) (*tenantP
 		reader.Close()
 		return nil, err
 	}
-	of := &tenantPolicies{tenants.NewDirectory(reader, g.config.Log), reader, erasures.NewFollower(tail, g.config.Log), tail}
+	of := &tenantPolicies{tenants.NewDirectory(reader, g.config.Log), reader, shown.NewErasures(tail, g.config.Log), tail}
 	if err := of.Load(ctx); err != nil {
 		of.close()
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/redact"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -88,7 +88,7 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/presence/heartbeats", bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("--url: %w", redact.Error(err))
+		return fmt.Errorf("--url: %w", faults.Error(err))
 	}
 	if request.Header, err = c.header(ctx); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("sending a beat of user %s: %w", c.User, redact.Error(err))
+		return fmt.Errorf("sending a beat of user %s: %w", c.User, faults.Error(err))
 	}
 	answer, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err := errors.Join(err, response.Body.Close()); err != nil {

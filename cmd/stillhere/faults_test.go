@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -63,10 +63,10 @@ func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
 	t.Setenv("STILLHERE_CONTEXTS", t.TempDir()+"/contexts.yaml")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
-			problem.Write(w, http.StatusUnauthorized, &schemas.FieldError{Code: "no_token", Reason: "a token is needed"})
+			web.Write(w, http.StatusUnauthorized, &schemas.FieldError{Code: "no_token", Reason: "a token is needed"})
 			return
 		}
-		problem.Write(w, http.StatusForbidden, &schemas.FieldError{Code: "insufficient_scope", Reason: "the token lacks a scope"})
+		web.Write(w, http.StatusForbidden, &schemas.FieldError{Code: "insufficient_scope", Reason: "the token lacks a scope"})
 	}))
 	defer server.Close()
 	for given, want := range map[string][2]string{

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/delivery"
-	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -55,7 +55,7 @@ type WebhookConfig struct {
 // NewWebhook makes a Webhook.
 func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
 	to, source, secret, client := config.URL, config.Source, config.Secret, config.Client
-	shown := redact.URL(to)
+	shown := faults.URL(to)
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("url: %q must be http://… or https://…", shown)
@@ -93,7 +93,7 @@ func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
 	if err != nil {
-		return delivery.Permanent(redact.Error(err))
+		return delivery.Permanent(faults.Error(err))
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "stillhere",

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -72,7 +72,7 @@ func (f *fans) Of(ctx context.Context, users []schemas.UserID) ([]graph.Follower
 type stage struct {
 	*Dependencies
 	graph    *fans
-	register *online.Set
+	register *shown.Set
 	planner  *Planner
 	worker   *Worker
 	version  schemas.Version
@@ -80,25 +80,25 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: online.NewSet()}
+	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: shown.NewSet()}
 	config := Defaults()
 	config.Mode, config.JobFollowers, config.Rate, config.Gap = All, 1_100, 0, 0
 	s.Dependencies = &Dependencies{Config: config, Followers: s.graph, Graph: s.graph, Online: s.register, Newest: NewNewest(),
 		Metrics: NewMetrics(nil), Jobs: 4, Deliveries: 4}
 	s.planner, s.worker = s.NewPlanner(), s.NewWorker()
-	var seen []online.Entry
+	var seen []shown.Entry
 	for id := schemas.UserID(1); id < 300_000; id++ {
 		if id%2 == 0 || id == 11 {
-			seen = append(seen, online.Entry{User: id, Present: true})
+			seen = append(seen, shown.Entry{User: id, Present: true})
 		}
 	}
 	s.see(t, seen...)
 	return s
 }
 
-func (s *stage) see(t *testing.T, seen ...online.Entry) {
+func (s *stage) see(t *testing.T, seen ...shown.Entry) {
 	t.Helper()
-	if err := s.register.Apply(t.Context(), stream.Batch[online.Entry]{Items: seen}); err != nil {
+	if err := s.register.Apply(t.Context(), stream.Batch[shown.Entry]{Items: seen}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -195,9 +195,9 @@ func (s *stage) here(user schemas.UserID) []schemas.UserID {
 func TestFewFollowersGetTheirDeliveryAtOnceIfTheyArePresent(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.register = online.NewSet()
+	s.register = shown.NewSet()
 	s.Online = s.register
-	s.see(t, online.Entry{User: 11, Present: true}, online.Entry{User: 31, Present: true}, online.Entry{User: 32, Present: true})
+	s.see(t, shown.Entry{User: 11, Present: true}, shown.Entry{User: 31, Present: true}, shown.Entry{User: 32, Present: true})
 	outs := s.plan(t, s.comes(small), s.comes(shy))
 	if got := told(t, outs)[1]; !slices.Equal(got, []schemas.UserID{11, 31}) || len(outs) != 1 || outs[0].Partition > 1 {
 		t.Errorf("told are %v, by %d records", got, len(outs))
@@ -256,10 +256,10 @@ func TestNothingIsDeliveredOnceTheUserIsKnownToBeHidden(t *testing.T) {
 	t.Parallel()
 	for name, learn := range map[string]func(s *stage, hide *schemas.Transition){
 		"by the status": func(s *stage, hide *schemas.Transition) {
-			s.see(t, online.Entry{User: star, Present: true, Hidden: hide.Version})
+			s.see(t, shown.Entry{User: star, Present: true, Hidden: hide.Version})
 		},
 		"by an erasure": func(s *stage, later *schemas.Transition) {
-			s.see(t, online.Entry{User: star, Erased: later.Version})
+			s.see(t, shown.Entry{User: star, Erased: later.Version})
 		},
 		"by the stop job": func(s *stage, hide *schemas.Transition) { s.know(t, s.plan(t, hide)) },
 	} {
@@ -299,7 +299,7 @@ func TestAUserWhoIsVisibleAgainIsDeliveredThoughTheStatusIsLate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	hide := s.hides(small)
-	s.see(t, online.Entry{User: small, Hidden: hide.Version})
+	s.see(t, shown.Entry{User: small, Hidden: hide.Version})
 	if got := told(t, s.plan(t, s.comes(small))); len(got[2]) == 0 {
 		t.Errorf("nobody is told: %v", got)
 	}

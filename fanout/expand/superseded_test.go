@@ -3,7 +3,7 @@ package expand
 import (
 	"testing"
 
-	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -12,11 +12,11 @@ func TestNothingIsPlannedOfAHiddenUserByALaterVersion(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	one, other := s.comes(small), s.comes(star)
-	s.see(t, online.Entry{User: small, Hidden: s.version + 1}, online.Entry{User: star, Hidden: s.version + 1})
+	s.see(t, shown.Entry{User: small, Hidden: s.version + 1}, shown.Entry{User: star, Hidden: s.version + 1})
 	if outs := s.plan(t, one, other); len(outs) != 0 {
 		t.Errorf("%d records about those who hide", len(outs))
 	}
-	s.see(t, online.Entry{User: small, Erased: s.version + 1}, online.Entry{User: star, Erased: s.version + 1})
+	s.see(t, shown.Entry{User: small, Erased: s.version + 1}, shown.Entry{User: star, Erased: s.version + 1})
 	if outs := s.plan(t, one, other); len(outs) != 0 {
 		t.Errorf("%d records about erased users", len(outs))
 	}
@@ -59,7 +59,7 @@ func TestIfHiddenUsersAreShownAsOfflineHidingIsDeliveredAsADeparture(t *testing.
 		hide, goesOn := s.hides(user), s.comes(user)
 		hide.From, goesOn.Visibility = schemas.Online, schemas.Nobody
 		all = append(all, hide, goesOn)
-		s.see(t, online.Entry{User: user, Hidden: goesOn.Version})
+		s.see(t, shown.Entry{User: user, Hidden: goesOn.Version})
 	}
 	if got := told(t, s.work(t, s.plan(t, before...))); len(got) != 0 {
 		t.Errorf("of a user hidden by now %d versions are told", len(got))

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/tenants"
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -48,7 +47,7 @@ func (s *Server) edgeOf(r *http.Request) (e graph.Edge, of users, err error) {
 	if of, err = s.usersOf(r, given); err != nil {
 		return e, of, err
 	}
-	if e.User, err = of.parse("user_id", userpath.Of(r)); err != nil {
+	if e.User, err = of.parse("user_id", web.UserOf(r)); err != nil {
 		return e, of, err
 	}
 	if e.Follower, err = of.parse("follower_id", r.PathValue("follower_id")); err != nil {
@@ -95,7 +94,7 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return nil, refuse(http.StatusBadRequest, 0, "too_many_entries", "add", "must have at most "+strconv.Itoa(most)+
 			" elements together with remove: the limit of this token's user allows no more at once")
 	case wait > 0:
-		return nil, refuse(http.StatusTooManyRequests, wait, problem.TooMany, "add",
+		return nil, refuse(http.StatusTooManyRequests, wait, web.TooMany, "add",
 			"has too many elements for now: every entry counts as a request")
 	}
 	added, removed, err := s.change(ctx, users, b.directed(b.add), b.directed(b.remove))
@@ -117,12 +116,12 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return nil, refuse(http.StatusRequestEntityTooLarge, 0, problem.TooLarge, "body",
+		return nil, refuse(http.StatusRequestEntityTooLarge, 0, web.TooLarge, "body",
 			"must have at most "+strconv.FormatInt(s.config.MaxBody, 10)+" bytes")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, refuse(http.StatusRequestTimeout, 0, "body_timeout", "body", "did not arrive in "+s.config.Timeout.String())
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, 0, problem.Malformed, "body", "ended before it was complete")
+		return nil, refuse(http.StatusBadRequest, 0, web.Malformed, "body", "ended before it was complete")
 	}
 	return body, nil
 }
@@ -137,7 +136,7 @@ func (s *Server) list(ctx context.Context, _ http.ResponseWriter, r *http.Reques
 	if err != nil {
 		return nil, err
 	}
-	user, err := users.parse("user_id", userpath.Of(r))
+	user, err := users.parse("user_id", web.UserOf(r))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/tenants/tenantstest"
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,7 +28,7 @@ func newNamedWorld(t *testing.T) *world {
 	w.Forbidden = func(err error) bool { return strings.Contains(err.Error(), "must be that of the token") }
 	mux := w.mux
 	w.mux = http.NewServeMux()
-	w.mux.Handle("/", userpath.Alias(mux))
+	w.mux.Handle("/", web.Alias(mux))
 	return w
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -147,7 +147,7 @@ func (s *Server) enter() (leave func(), err error) {
 	case s.slots <- struct{}{}:
 		return func() { <-s.slots }, nil
 	default:
-		return nil, refuse(http.StatusServiceUnavailable, time.Second, problem.Overloaded, "", "too many requests at a time")
+		return nil, refuse(http.StatusServiceUnavailable, time.Second, web.Overloaded, "", "too many requests at a time")
 	}
 }
 
@@ -184,6 +184,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err 
 	if after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(after.Seconds())))))
 	}
-	problem.Write(w, status, err)
+	web.Write(w, status, err)
 	return status
 }

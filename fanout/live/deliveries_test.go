@@ -16,7 +16,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/delivery"
-	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
@@ -91,14 +91,14 @@ func (p *peer) told(of *person) {
 // deliveries are the live channel with what it reads.
 type deliveries struct {
 	t        *testing.T
-	register *online.Set
+	register *shown.Set
 	consumer *delivery.Consumer
 	offset   int64
 }
 
 func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	t.Helper()
-	d := &deliveries{t: t, register: online.NewSet()}
+	d := &deliveries{t: t, register: shown.NewSet()}
 	var err error
 	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus), d.register.HiddenAfter,
 		func(context.Context, *schemas.Record, error) error {
@@ -169,7 +169,7 @@ func TestFollowersOnAnyNodeReceiveEachVersionOnceAndNothingOfHiddenUsers(t *test
 
 	// A delivery that is read when the user already hides.
 	late := star.becomes(schemas.Online)
-	if err := d.register.Apply(t.Context(), stream.Batch[online.Entry]{Items: []online.Entry{{User: 1, Hidden: star.version + 1}}}); err != nil {
+	if err := d.register.Apply(t.Context(), stream.Batch[shown.Entry]{Items: []shown.Entry{{User: 1, Hidden: star.version + 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	d.come(late, 11, 12)

@@ -15,8 +15,9 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -77,7 +78,7 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 	}
 	who := senderOf(ingest.CallerOf(r.Context()))
 	if !g.incomplete.Take(who) {
-		return nil, refuseFor(time.Second, http.StatusTooManyRequests, problem.TooMany, "body",
+		return nil, refuseFor(time.Second, http.StatusTooManyRequests, web.TooMany, "body",
 			"has to wait: "+strconv.Itoa(g.incomplete.Most())+" bodies of this caller have not arrived in full")
 	}
 	defer g.incomplete.Give(who)
@@ -97,13 +98,13 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body",
 			"did not arrive in "+g.cfg.HTTP.BodyTimeout.String())
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, problem.Malformed, "body", "ended before it was complete")
+		return nil, refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
 	}
 	return g.decompress(r.Header.Get("Content-Encoding"), body.Bytes(), limit)
 }
 
 func tooLong(limit int) error {
-	return refuse(http.StatusRequestEntityTooLarge, problem.TooLarge, "body",
+	return refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body",
 		"must have at most "+strconv.Itoa(limit)+" bytes, also after decompression")
 }
 
@@ -129,7 +130,7 @@ func (g *Gate) decompress(encoding string, body []byte, limit int) ([]byte, erro
 }
 
 func broken(encoding string) error {
-	return refuse(http.StatusBadRequest, problem.Malformed, "body", "is not valid "+encoding)
+	return refuse(http.StatusBadRequest, web.Malformed, "body", "is not valid "+encoding)
 }
 
 // gzipReaders are *gzip.Reader, whose tables are larger than most bodies.

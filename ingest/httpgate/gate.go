@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -127,7 +128,7 @@ func refuseFor(after time.Duration, status int, code, field, reason string) erro
 }
 
 func overloaded(reason string) error {
-	return refuseFor(retryAfter, http.StatusServiceUnavailable, problem.Overloaded, "", reason)
+	return refuseFor(retryAfter, http.StatusServiceUnavailable, web.Overloaded, "", reason)
 }
 
 // retryAfter is when a caller that got 503 should try again.
@@ -180,7 +181,7 @@ func writeError(w http.ResponseWriter, err error) (status int) {
 	case schemas.IsInvalid(err):
 		status = http.StatusBadRequest
 	}
-	problem.Write(w, status, err)
+	web.Write(w, status, err)
 	return status
 }
 
@@ -201,7 +202,7 @@ func (g *Gate) await(ctx context.Context, written <-chan error) error {
 	case <-ctx.Done():
 		return refuse(statusClientClosed, "gone", "", "nobody reads the answer")
 	}
-	return refuseFor(retryAfter, http.StatusServiceUnavailable, problem.Unavailable, "",
+	return refuseFor(retryAfter, http.StatusServiceUnavailable, web.Unavailable, "",
 		"Kafka has not acknowledged it; it is safe to repeat the request")
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/devices"
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -171,7 +171,7 @@ func (g *Gate) leave(s *connection) {
 func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	answer := func(status int, err error) {
 		g.metrics.Answered("connect", strconv.Itoa(status))
-		problem.Write(w, status, err)
+		web.Write(w, status, err)
 	}
 	if err := g.cfg.CheckOrigin(r); err != nil {
 		answer(http.StatusForbidden, err)
@@ -216,8 +216,8 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		account.Disconnect()
 		g.metrics.Answered("connect", "503")
 		// Spread, so that those refused together do not return together.
-		problem.WriteBusy(w, time.Second+rand.N(5*time.Second),
-			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
+		web.WriteBusy(w, time.Second+rand.N(5*time.Second),
+			&schemas.FieldError{Code: web.Overloaded, Reason: "too many connections"})
 		return
 	}
 	s := &connection{gate: g, who: who, account: account, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch,

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,7 +23,7 @@ func (s *connection) Message(message []byte) {
 
 func (s *connection) TooLong() {
 	s.at.Hear()
-	s.reply(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
+	s.reply(&schemas.FieldError{Code: web.TooLarge, Field: "message",
 		Reason: "must have at most " + strconv.Itoa(s.gate.pace.Load().maxMessage) + " bytes"})
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/devices"
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -181,7 +181,7 @@ func (s *connection) overQuota(over *tenants.OverQuota) {
 	}
 }
 
-func (s *connection) reply(err error) { _ = s.conn.Write(problem.Message(err)) }
+func (s *connection) reply(err error) { _ = s.conn.Write(web.Message(err)) }
 
 // endAs records why this side ends the socket; the first reason counts.
 func (s *connection) endAs(reason string) { s.ending.CompareAndSwap(nil, &reason) }

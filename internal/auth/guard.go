@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -236,5 +236,5 @@ func (g *Guard) refuse(w http.ResponseWriter, status int, code, message string) 
 		}
 		w.Header().Set("WWW-Authenticate", challenge)
 	}
-	problem.Write(w, status, &schemas.FieldError{Code: code, Reason: message})
+	web.Write(w, status, &schemas.FieldError{Code: code, Reason: message})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 const (
@@ -96,10 +96,10 @@ func (k *jwks) run(ctx context.Context) {
 		case err != nil:
 			wait = retry
 			retry = min(2*retry, retryMost)
-			k.log.Warn("the keys for tokens cannot be fetched; the known ones stay valid", "url", redact.URL(k.url), "error", redact.Error(err), "again_in", wait)
+			k.log.Warn("the keys for tokens cannot be fetched; the known ones stay valid", "url", faults.URL(k.url), "error", faults.Error(err), "again_in", wait)
 		case retry > retryFirst:
 			retry = retryFirst
-			k.log.Info("the keys for tokens are fetched again", "url", redact.URL(k.url))
+			k.log.Info("the keys for tokens are fetched again", "url", faults.URL(k.url))
 		}
 		if !k.pause(ctx, wait, err == nil) {
 			return
@@ -156,7 +156,7 @@ func (k *jwks) fetch(ctx context.Context) error {
 		return err
 	}
 	if len(unusable) > 0 {
-		k.log.Warn("some keys cannot be used: tokens that are signed with them are refused", "url", redact.URL(k.url), "keys", len(unusable), "error", unusable[0])
+		k.log.Warn("some keys cannot be used: tokens that are signed with them are refused", "url", faults.URL(k.url), "keys", len(unusable), "error", unusable[0])
 	}
 	k.known.Store(&set)
 	return nil

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
-	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
@@ -86,7 +85,7 @@ func NewRunner(j Job) (*Runner, error) {
 	if j.Transitions {
 		group, topic = group+ofTransitions, schemas.Transitions
 	}
-	hidden := online.NewHiddenSet()
+	hidden := shown.NewHiddenSet()
 	var producer *kafka.Producer
 	deliverer, err := NewConsumer(j.Settings, j.Channel, hidden.HiddenAfter, func(ctx context.Context, r *schemas.Record, reason error) error {
 		return producer.SendToDeadLetter(ctx, topic, group, r, reason)
@@ -122,7 +121,7 @@ func NewRunner(j Job) (*Runner, error) {
 	if j.WithoutGroup {
 		options = append(options, consumer.WithoutGroup())
 	}
-	statuses := consumer.New(j.Kafka, group+".here", schemas.Statuses, online.Checked(from.CheckStatus), hidden, producer, j.Log, metrics, consumer.WithoutGroup())
+	statuses := consumer.New(j.Kafka, group+".here", schemas.Statuses, shown.Checked(from.CheckStatus), hidden, producer, j.Log, metrics, consumer.WithoutGroup())
 	loop := consumer.New(j.Kafka, group, topic, decode, deliverer, producer, j.Log, metrics, options...)
 	return &Runner{name: j.Name, metrics: metrics, producer: producer, reader: reader, hidden: statuses.Run,
 		delivers: consumer.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil

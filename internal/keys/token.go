@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 const (
@@ -46,7 +46,7 @@ func (c *ClientCredentials) Token(ctx context.Context) (string, error) {
 	}
 	token, life, err := c.ask(ctx)
 	if err != nil {
-		return "", fmt.Errorf("getting a token from %s: %w", redact.URL(c.URL), redact.Error(err))
+		return "", fmt.Errorf("getting a token from %s: %w", faults.URL(c.URL), faults.Error(err))
 	}
 	c.token, c.until = token, time.Now().Add(life-min(tokenMargin, life/2))
 	return token, nil

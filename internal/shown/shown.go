@@ -1,5 +1,3 @@
-// Package shown says what others than the user may know of a transition. Viewers, followers and
-// channels all ask it.
 package shown
 
 import "github.com/stillhere/stillhere/schemas"

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -85,5 +85,5 @@ func (o *OverQuota) RetryAfter() string {
 // Write answers a request with 429.
 func (o *OverQuota) Write(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", o.RetryAfter())
-	problem.Write(w, http.StatusTooManyRequests, o)
+	web.Write(w, http.StatusTooManyRequests, o)
 }

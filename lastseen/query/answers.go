@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -61,7 +61,7 @@ func (s *Server) chargeFor(request *http.Request, ids int) error {
 	case most > 0:
 		return tooManyIDs(most, ids)
 	case wait > 0:
-		return &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: idsField,
+		return &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: web.TooMany, Field: idsField,
 			Reason: "are too many for now: every 50 ids count as a request of their user"}}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -48,7 +48,7 @@ func (s *Server) exportEndpoint(route string) http.Handler {
 			defer func() { <-s.exports }()
 		default:
 			s.refuse(w, request, route, started, &refusal{http.StatusServiceUnavailable, exportStall,
-				&schemas.FieldError{Code: problem.Overloaded, Reason: "too many exports run in this process; try again"}})
+				&schemas.FieldError{Code: web.Overloaded, Reason: "too many exports run in this process; try again"}})
 			return
 		}
 		ctx, cancel := context.WithTimeout(request.Context(), exportTimeout)
@@ -106,7 +106,7 @@ func (s *Server) mayExport(request *http.Request) (user schemas.UserID, name sch
 	case err != nil:
 		return 0, name, err
 	case wait > 0:
-		return 0, name, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: "user_id",
+		return 0, name, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: web.TooMany, Field: "user_id",
 			Reason: "is exported too often: an export counts as ten requests of its sender"}}
 	}
 	return user, name, nil

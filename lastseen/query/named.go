@@ -7,7 +7,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/strictjson"
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -35,7 +35,7 @@ func (s *Server) userOf(request *http.Request) (schemas.UserID, schemas.Name, er
 	if err != nil {
 		return 0, schemas.Name{}, err
 	}
-	return n.users.User("user_id", n.tenant, userpath.Of(request))
+	return n.users.User("user_id", n.tenant, web.UserOf(request))
 }
 
 // several are the users of a request, distinct. They have names in text mode alone.

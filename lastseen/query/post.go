@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -73,7 +73,7 @@ func bodyOf(request *http.Request) ([]byte, error) {
 	if encoding := request.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must not be set")
 	}
-	tooLong := refuse(http.StatusRequestEntityTooLarge, problem.TooLarge, "body", "must have at most "+strconv.Itoa(maxBody)+" bytes")
+	tooLong := refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body", "must have at most "+strconv.Itoa(maxBody)+" bytes")
 	if request.ContentLength > maxBody {
 		return nil, tooLong
 	}
@@ -86,7 +86,7 @@ func bodyOf(request *http.Request) ([]byte, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in time")
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, problem.Malformed, "body", "ended before it was complete")
+		return nil, refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
 	}
 	return body.Bytes(), nil
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -211,5 +211,5 @@ func fail(err error) (int, []byte) {
 	case bad.Code == codeNotAllowed || bad.Code == codeTenant:
 		status = http.StatusForbidden
 	}
-	return status, append(problem.JSON(err), '\n')
+	return status, append(web.JSON(err), '\n')
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // device is that of both users.
@@ -34,7 +34,7 @@ func send(ctx context.Context, to client.HTTP, user User, leaves bool) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.URL, "/")+"/presence/heartbeats",
 		bytes.NewReader(body))
 	if err != nil {
-		return redact.Error(err)
+		return faults.Error(err)
 	}
 	if to.Token != nil {
 		token, err := to.Token(ctx)
@@ -50,7 +50,7 @@ func send(ctx context.Context, to client.HTTP, user User, leaves bool) error {
 	}
 	answer, err := with.Do(request)
 	if err != nil {
-		return redact.Error(err)
+		return faults.Error(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 4096))

@@ -17,7 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/origin"
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -198,7 +198,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		s.Log.WarnContext(r.Context(), "a request of the console was answered with 503", "path", r.URL.Path, "error", err)
 		w.Header().Set("Retry-After", "1")
 	}
-	problem.Write(w, status, shown)
+	web.Write(w, status, shown)
 }
 
 // parameters returns the query of a request, whose parameters are among known, each at most once. In

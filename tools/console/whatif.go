@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/backtest"
 )
@@ -77,7 +77,7 @@ func (s *Server) postWhatIf(w http.ResponseWriter, r *http.Request) {
 			s.Log.WarnContext(ctx, "trying another policy", "error", err)
 		}
 		_, shown := statusOf(err)
-		_ = to.write(string(problem.JSON(shown)) + "\n") // an error means that the client has left
+		_ = to.write(string(web.JSON(shown)) + "\n") // an error means that the client has left
 		return
 	}
 	_ = to.line(result)
@@ -112,14 +112,14 @@ func (s *Server) questionOf(r *http.Request) (q question, err error) {
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err != nil {
-		return q, &statusError{http.StatusRequestEntityTooLarge, &schemas.FieldError{Code: problem.TooLarge, Reason: "the body is larger than 64 kB"}}
+		return q, &statusError{http.StatusRequestEntityTooLarge, &schemas.FieldError{Code: web.TooLarge, Reason: "the body is larger than 64 kB"}}
 	}
 	var request whatIfRequest
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.DisallowUnknownFields()
 	decoder.UseNumber()
 	if err := decoder.Decode(&request); err != nil || decoder.More() {
-		return q, &schemas.FieldError{Code: problem.Malformed, Reason: "the body must be JSON, as {\"policy\":{\"online-ttl\":\"45s\"},\"minutes\":10}"}
+		return q, &schemas.FieldError{Code: web.Malformed, Reason: "the body must be JSON, as {\"policy\":{\"online-ttl\":\"45s\"},\"minutes\":10}"}
 	}
 	minutes := 10
 	if request.Minutes != nil {

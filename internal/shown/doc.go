@@ -1,7 +1,8 @@
-// Package erasures lets the processes that write names of users learn which users were erased, in pipelines
-// with --ids text.
+// Package shown tells processes whom they may show: what others than the user may know of a transition
+// (shown.go), which users are present, hidden or erased (set.go), and, with --ids text, who was erased just now
+// (erasures.go):
 //
-//	DELETE, erase, tenants erase ──▶ [presence.erasures] ──▶ Follower ──▶ names of these users are written again
+//	DELETE, erase, tenants erase ──▶ [presence.erasures] ──▶ Erasures ──▶ names of these users are written again
 //
 // A name is written with the first heartbeat of a user and every five minutes. An erasure makes the detector
 // forget it, so a user who goes on sending heartbeats would be stored without a name until then. Whoever
@@ -14,4 +15,4 @@
 // was missing from its start. The record is written about as soon as the erasure is, but a heartbeat
 // that leaves in between, in the milliseconds until the processes have read it, has no name: the user's next
 // heartbeat has one.
-package erasures
+package shown

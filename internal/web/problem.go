@@ -1,7 +1,7 @@
 // Package problem writes errors in the one format of all endpoints:
 //
 //	{"error":{"code":"invalid_user_id","message":"beats[3].user_id: must be …","field":"beats[3].user_id"}}
-package problem
+package web
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package erasures
+package shown
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Log reads the records of a topic; *kafka.Reader is one.
-type Log interface {
+// ErasureLog reads the records of a topic; *kafka.Reader is one.
+type ErasureLog interface {
 	// TopicID is the id of the topic. kafka.IsMissingTopic holds for the error if it does not exist.
 	TopicID(ctx context.Context, topic schemas.Topic) (schemas.TopicID, error)
 	// Bounds are the first offset of the partition and the one after the last.
@@ -22,26 +22,26 @@ type Log interface {
 	Tail(ctx context.Context, topic schemas.Topic, partition int32, from int64, each func(*schemas.Record) error) error
 }
 
-// Follower reads who was erased from when it was opened on. One goroutine at a time may use it.
-type Follower struct {
-	log    Log
+// Erasures reads who was erased from when it was opened on. One goroutine at a time may use it.
+type Erasures struct {
+	log    ErasureLog
 	logger *slog.Logger
 	next   int64 // the offset to read; -1: not known
 }
 
-// NewFollower makes a Follower.
-func NewFollower(log Log, logger *slog.Logger) *Follower {
-	return &Follower{log: log, logger: logger, next: -1}
+// NewErasures makes one.
+func NewErasures(log ErasureLog, logger *slog.Logger) *Erasures {
+	return &Erasures{log: log, logger: logger, next: -1}
 }
 
 // Open makes Run begin with the records that come after now. Call it before the first name is written. A
 // pipeline of an earlier build does not have the topic, and its users no right to it: that is no error, and Run
 // logs it.
-func (f *Follower) Open(ctx context.Context) error {
-	_, end, err := f.bounds(ctx)
+func (e *Erasures) Open(ctx context.Context) error {
+	_, end, err := e.bounds(ctx)
 	switch {
 	case err == nil:
-		f.next = end
+		e.next = end
 	case !kafka.IsMissingTopic(err) && !kafka.IsUnauthorized(err):
 		return fmt.Errorf("looking for the end of the erasures: %w", err)
 	}
@@ -49,13 +49,13 @@ func (f *Follower) Open(ctx context.Context) error {
 }
 
 // bounds are those of the topic. After an error that it is missing, all of a topic that appears later is new.
-func (f *Follower) bounds(ctx context.Context) (start, end int64, err error) {
-	_, err = f.log.TopicID(ctx, schemas.Erasures) // Bounds would wait for a topic that is missing
+func (e *Erasures) bounds(ctx context.Context) (start, end int64, err error) {
+	_, err = e.log.TopicID(ctx, schemas.Erasures) // Bounds would wait for a topic that is missing
 	if !kafka.IsMissingTopic(err) && !kafka.IsUnauthorized(err) {
-		start, end, err = f.log.Bounds(ctx, schemas.Erasures, 0)
+		start, end, err = e.log.Bounds(ctx, schemas.Erasures, 0)
 	}
 	if kafka.IsMissingTopic(err) {
-		f.next = 0
+		e.next = 0
 	}
 	return start, end, err
 }
@@ -72,16 +72,16 @@ const (
 
 // Run passes erased users to erased until ctx ends, each time 1 to schemas.MaxErasures of them. A user may
 // come twice.
-func (f *Follower) Run(ctx context.Context, erased func(users []schemas.UserID)) error {
+func (e *Erasures) Run(ctx context.Context, erased func(users []schemas.UserID)) error {
 	fault := "" // that was logged
 	works := func() {
 		if fault != "" {
-			f.logger.Info("the erasures of users can be read again")
+			e.logger.Info("the erasures of users can be read again")
 			fault = ""
 		}
 	}
 	for {
-		err := f.tail(ctx, func() {
+		err := e.tail(ctx, func() {
 			if fault == noTopic {
 				works()
 			}
@@ -94,11 +94,11 @@ func (f *Follower) Run(ctx context.Context, erased func(users []schemas.UserID))
 		}
 		now := unreadable
 		if kafka.IsMissingTopic(err) {
-			now, f.next = noTopic, 0
+			now, e.next = noTopic, 0
 		}
 		if now != fault {
 			fault = now
-			f.logger.Warn(fault, "retry_within", retryAfter, "error", err)
+			e.logger.Warn(fault, "retry_within", retryAfter, "error", err)
 		}
 		select {
 		case <-time.After(retryAfter):
@@ -109,24 +109,24 @@ func (f *Follower) Run(ctx context.Context, erased func(users []schemas.UserID))
 }
 
 // tail follows the topic until an error. It calls found when the topic exists.
-func (f *Follower) tail(ctx context.Context, found func(), erased func(users []schemas.UserID)) error {
+func (e *Erasures) tail(ctx context.Context, found func(), erased func(users []schemas.UserID)) error {
 	bounded, cancel := context.WithTimeout(ctx, retryAfter)
-	start, end, err := f.bounds(bounded)
+	start, end, err := e.bounds(bounded)
 	cancel()
 	switch {
 	case err != nil:
 		return err
-	case f.next < 0:
-		f.next = end
-	case f.next < start || f.next > end: // records have expired, or the topic was recreated
-		f.next = start
+	case e.next < 0:
+		e.next = end
+	case e.next < start || e.next > end: // records have expired, or the topic was recreated
+		e.next = start
 	}
 	found()
-	return f.log.Tail(ctx, schemas.Erasures, 0, f.next, func(r *schemas.Record) error {
-		f.next = r.Offset + 1
+	return e.log.Tail(ctx, schemas.Erasures, 0, e.next, func(r *schemas.Record) error {
+		e.next = r.Offset + 1
 		users, err := schemas.DecodeErasures(r.Value)
 		if err != nil {
-			f.logger.Error("a record with erased users cannot be read; it is skipped", "offset", r.Offset, "error", err)
+			e.logger.Error("a record with erased users cannot be read; it is skipped", "offset", r.Offset, "error", err)
 			return nil
 		}
 		erased(users)

@@ -1,4 +1,4 @@
-package userpath_test
+package web_test
 
 import (
 	"io"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/internal/web"
 )
 
 // endpoints answer with their pattern and the user.
@@ -17,10 +17,10 @@ func endpoints() http.Handler {
 		"GET /presence/{user_id}", "GET /presence/{user_id}/history", "GET /presence/batch", "GET /presence/graph/{user_id}/followers",
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, strings.TrimPrefix(pattern, "GET /presence/")+" "+userpath.Of(r))
+			_, _ = io.WriteString(w, strings.TrimPrefix(pattern, "GET /presence/")+" "+web.UserOf(r))
 		})
 	}
-	return userpath.Alias(mux)
+	return web.Alias(mux)
 }
 
 func get(t *testing.T, path string) string {
@@ -70,7 +70,7 @@ func TestAPathIsShownAsTheCallerWroteIt(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/presence/users/a/b/history", "/presence/users/a%2Fb", "/presence/7/nothing", "/presence/users"} {
 		var shown string
-		handler := userpath.Alias(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = userpath.PathOf(r) }))
+		handler := web.Alias(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = web.PathOf(r) }))
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if shown != path {
 			t.Errorf("%s is shown as %s", path, shown)

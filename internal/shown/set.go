@@ -1,7 +1,4 @@
-// Package online has the online set and the hidden set: which users are present, and which are hidden
-// or were erased.
-// Every process that expands followers reads them from the start of presence.status.
-package online
+package shown
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package erasures_test
+package shown_test
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/erasures"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// topic is an erasures.Log in memory, and what was heard of it.
+// topic is an shown.ErasureLog in memory, and what was heard of it.
 type topic struct {
 	mu     sync.Mutex // protects what follows
 	first  int64
@@ -91,7 +91,7 @@ func TestOnlyErasuresThatComeAfterwardsAreHeardAndEachOfThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{first: 70}
 		log.add(1)
-		f := erasures.NewFollower(log, slog.New(slog.DiscardHandler))
+		f := shown.NewErasures(log, slog.New(slog.DiscardHandler))
 		if err := f.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestATopicThatCannotBeReadAtFirstIsFollowedFromItsEndLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{fault: errors.New("no such topic")}
-		f := erasures.NewFollower(log, slog.New(slog.DiscardHandler))
+		f := shown.NewErasures(log, slog.New(slog.DiscardHandler))
 		if err := f.Open(t.Context()); err == nil {
 			t.Fatal("there is no error")
 		}

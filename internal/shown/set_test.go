@@ -1,4 +1,4 @@
-package online
+package shown
 
 import (
 	"math/rand/v2"

@@ -1,6 +1,6 @@
 // Package redact removes secrets from logged and printed text: URLs of servers have passwords in
 // their userinfo and tokens in their query.
-package redact
+package faults
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package redact_test
+package faults_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 func TestAURLIsShownWithoutUserinfoQueryAndFragment(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAURLIsShownWithoutUserinfoQueryAndFragment(t *testing.T) {
 		"https://user:hu sh@h/\x7f":                                        "(a URL that cannot be read)",
 		"mailto:hush@example.com":                                          "mailto:(a URL that cannot be read)",
 	} {
-		if got := redact.URL(given); got != want || strings.Contains(got, "hush") {
+		if got := faults.URL(given); got != want || strings.Contains(got, "hush") {
 			t.Errorf("%q is told as %q, want %q", given, got, want)
 		}
 	}
@@ -32,11 +32,11 @@ func TestAURLIsShownWithoutUserinfoQueryAndFragment(t *testing.T) {
 func TestAnErrorOfAnHTTPClientIsShownWithoutSecretsAndKeepsItsCause(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("asking https://h/?k=hush: %w", &url.Error{Op: "Get", URL: "https://u:hush@h/p?k=hush", Err: io.ErrUnexpectedEOF})
-	got := redact.Error(err)
+	got := faults.Error(err)
 	if got.Error() != `Get "https://h/p": unexpected EOF` || !errors.Is(got, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", got)
 	}
-	if other := errors.New("other"); !errors.Is(redact.Error(other), other) {
+	if other := errors.New("other"); !errors.Is(faults.Error(other), other) {
 		t.Error("an error without a URL is changed")
 	}
 }

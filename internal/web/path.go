@@ -4,7 +4,7 @@
 // count or stream, as other endpoints below /presence/ are. So the paths below
 // /presence/users/{user_id} mean the same endpoints, whatever the user is called. In both forms the
 // name is percent-encoded. A user who is called users needs the second form.
-package userpath
+package web
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type userKey struct{}
 type called struct{ user, path string }
 
 // Alias makes the second form of a user's paths reach the endpoints of the first. Put it before
-// everything that looks at paths. Endpoints read the user with Of.
+// everything that looks at paths. Endpoints read the user with UserOf.
 func Alias(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, alias) {
@@ -61,8 +61,8 @@ func rewritten(r *http.Request) *http.Request {
 	return r
 }
 
-// Of returns the user in the path of a request whose pattern has {user_id}, as the caller wrote it.
-func Of(r *http.Request) string {
+// UserOf returns the user in the path of a request whose pattern has {user_id}, as the caller wrote it.
+func UserOf(r *http.Request) string {
 	if as, ok := r.Context().Value(userKey{}).(called); ok {
 		return as.user
 	}
