@@ -91,10 +91,10 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 	switch wait, most := s.Charge(r, b.entries()); {
 	case most > 0:
-		return nil, refuse(http.StatusBadRequest, 0, "too_many_entries", "add", "must have at most "+strconv.Itoa(most)+
+		return nil, web.Refuse(http.StatusBadRequest, "too_many_entries", "add", "must have at most "+strconv.Itoa(most)+
 			" elements together with remove: the limit of this token's user allows no more at once")
 	case wait > 0:
-		return nil, refuse(http.StatusTooManyRequests, wait, web.TooMany, "add",
+		return nil, web.RefuseFor(wait, http.StatusTooManyRequests, web.TooMany, "add",
 			"has too many elements for now: every entry counts as a request")
 	}
 	added, removed, err := s.change(ctx, users, b.directed(b.add), b.directed(b.remove))
@@ -116,12 +116,12 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return nil, refuse(http.StatusRequestEntityTooLarge, 0, web.TooLarge, "body",
+		return nil, web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body",
 			"must have at most "+strconv.FormatInt(s.config.MaxBody, 10)+" bytes")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, 0, "body_timeout", "body", "did not arrive in "+s.config.Timeout.String())
+		return nil, web.Refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in "+s.config.Timeout.String())
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, 0, web.Malformed, "body", "ended before it was complete")
+		return nil, web.Refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
 	}
 	return body, nil
 }

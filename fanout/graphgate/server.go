@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -96,20 +95,6 @@ func (s *Server) Routes(mux *http.ServeMux) {
 // handler returns the body of the answer; nil for 204.
 type handler func(ctx context.Context, w http.ResponseWriter, r *http.Request) (body []byte, err error)
 
-// refusal is an error with its status. after is the value of Retry-After; 0 for none.
-type refusal struct {
-	status int
-	after  time.Duration
-	err    error
-}
-
-func (r *refusal) Error() string { return r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
-
-func refuse(status int, after time.Duration, code, field, reason string) error {
-	return &refusal{status, after, &schemas.FieldError{Code: code, Field: field, Reason: reason}}
-}
-
 // statusClientClosed is the status in the metric of a request that the client gave up.
 const statusClientClosed = 499
 
@@ -119,7 +104,7 @@ func (s *Server) endpoint(route string, handle handler) http.HandlerFunc {
 		var body []byte
 		err := s.CheckOrigin(r)
 		if err != nil {
-			err = &refusal{status: http.StatusForbidden, err: err}
+			err = &web.Refusal{Status: http.StatusForbidden, Err: err}
 		} else {
 			body, err = handle(r.Context(), w, r)
 		}
@@ -147,14 +132,14 @@ func (s *Server) enter() (leave func(), err error) {
 	case s.slots <- struct{}{}:
 		return func() { <-s.slots }, nil
 	default:
-		return nil, refuse(http.StatusServiceUnavailable, time.Second, web.Overloaded, "", "too many requests at a time")
+		return nil, web.RefuseFor(time.Second, http.StatusServiceUnavailable, web.Overloaded, "", "too many requests at a time")
 	}
 }
 
 // fail answers with err and returns the status.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err error) int {
 	status, after := http.StatusBadRequest, time.Duration(0)
-	var known *refusal
+	var known *web.Refusal
 	var bad *schemas.FieldError
 	var collision *graph.CollisionError
 	var over *tenants.OverQuota
@@ -162,7 +147,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err 
 	case errors.As(err, &over):
 		status, after = http.StatusTooManyRequests, over.After
 	case errors.As(err, &known):
-		status, after = known.status, known.after
+		status, after = known.Status, known.After
 	case errors.As(err, &bad) && bad.Code == codeConflict:
 		status = http.StatusConflict
 	case s.Forbidden != nil && s.Forbidden(err):
@@ -182,7 +167,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err 
 			"the request may be repeated"}
 	}
 	if after > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(after.Seconds())))))
+		w.Header().Set("Retry-After", web.RetryAfter(after))
 	}
 	web.Write(w, status, err)
 	return status

@@ -43,7 +43,7 @@ func formatOf(r *http.Request) (format, error) {
 		kind == "application/x-www-form-urlencoded":
 		return jsonFormat, nil
 	}
-	return 0, refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type",
+	return 0, web.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type",
 		"must be application/json or application/protobuf")
 }
 
@@ -78,7 +78,7 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 	}
 	who := senderOf(ingest.CallerOf(r.Context()))
 	if !g.incomplete.Take(who) {
-		return nil, refuseFor(time.Second, http.StatusTooManyRequests, web.TooMany, "body",
+		return nil, web.RefuseFor(time.Second, http.StatusTooManyRequests, web.TooMany, "body",
 			"has to wait: "+strconv.Itoa(g.incomplete.Most())+" bodies of this caller have not arrived in full")
 	}
 	defer g.incomplete.Give(who)
@@ -95,16 +95,16 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 	case errors.As(err, &long):
 		return nil, tooLong(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body",
+		return nil, web.Refuse(http.StatusRequestTimeout, "body_timeout", "body",
 			"did not arrive in "+g.cfg.HTTP.BodyTimeout.String())
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
+		return nil, web.Refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
 	}
 	return g.decompress(r.Header.Get("Content-Encoding"), body.Bytes(), limit)
 }
 
 func tooLong(limit int) error {
-	return refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body",
+	return web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body",
 		"must have at most "+strconv.Itoa(limit)+" bytes, also after decompression")
 }
 
@@ -125,12 +125,12 @@ func (g *Gate) decompress(encoding string, body []byte, limit int) ([]byte, erro
 		}
 		return plain, nil
 	}
-	return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding",
+	return nil, web.Refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding",
 		"must be gzip or zstd")
 }
 
 func broken(encoding string) error {
-	return refuse(http.StatusBadRequest, web.Malformed, "body", "is not valid "+encoding)
+	return web.Refuse(http.StatusBadRequest, web.Malformed, "body", "is not valid "+encoding)
 }
 
 // gzipReaders are *gzip.Reader, whose tables are larger than most bodies.

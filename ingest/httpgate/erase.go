@@ -105,7 +105,7 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 	defer cancel()
 	copies, err := g.copies(ctx)
 	if err != nil {
-		return 0, refuse(http.StatusServiceUnavailable, web.Unavailable, "",
+		return 0, web.Refuse(http.StatusServiceUnavailable, web.Unavailable, "",
 			"the erasure has not begun, because no receipt can be given: "+err.Error())
 	}
 	if over := g.tenants.Of(name.Tenant).Change(tenants.Erasure, 1); over != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -108,27 +107,8 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// refusal is an error with its HTTP status. after, unless it is 0, is when the caller may try
-// again.
-type refusal struct {
-	status int
-	err    error
-	after  time.Duration
-}
-
-func (r *refusal) Error() string { return r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
-
-func refuse(status int, code, field, reason string) error {
-	return refuseFor(0, status, code, field, reason)
-}
-
-func refuseFor(after time.Duration, status int, code, field, reason string) error {
-	return &refusal{status, &schemas.FieldError{Code: code, Field: field, Reason: reason}, after}
-}
-
 func overloaded(reason string) error {
-	return refuseFor(retryAfter, http.StatusServiceUnavailable, web.Overloaded, "", reason)
+	return web.RefuseFor(retryAfter, http.StatusServiceUnavailable, web.Overloaded, "", reason)
 }
 
 // retryAfter is when a caller that got 503 should try again.
@@ -151,7 +131,7 @@ func (g *Gate) endpoint(
 	return func(w http.ResponseWriter, r *http.Request) {
 		status, err := http.StatusForbidden, g.cfg.CheckOrigin(r)
 		if err != nil {
-			err = &refusal{status: status, err: err}
+			err = &web.Refusal{Status: status, Err: err}
 		} else {
 			status, err = handle(w, r)
 		}
@@ -165,17 +145,14 @@ func (g *Gate) endpoint(
 // writeError answers with err and returns the status.
 func writeError(w http.ResponseWriter, err error) (status int) {
 	status = http.StatusInternalServerError
-	var known *refusal
+	var known *web.Refusal
 	var over *tenants.OverQuota
 	switch {
 	case errors.As(err, &over):
 		over.Write(w)
 		return http.StatusTooManyRequests
 	case errors.As(err, &known):
-		status = known.status
-		if known.after > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(known.after.Seconds())))))
-		}
+		status = known.Status
 	case ingest.IsForbidden(err):
 		status = http.StatusForbidden
 	case schemas.IsInvalid(err):
@@ -200,9 +177,9 @@ func (g *Gate) await(ctx context.Context, written <-chan error) error {
 		}
 	case <-timeout.C:
 	case <-ctx.Done():
-		return refuse(statusClientClosed, "gone", "", "nobody reads the answer")
+		return web.Refuse(statusClientClosed, "gone", "", "nobody reads the answer")
 	}
-	return refuseFor(retryAfter, http.StatusServiceUnavailable, web.Unavailable, "",
+	return web.RefuseFor(retryAfter, http.StatusServiceUnavailable, web.Unavailable, "",
 		"Kafka has not acknowledged it; it is safe to repeat the request")
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -100,15 +101,15 @@ func (g *Gate) checkLimits(caller *ingest.Caller, beats []schemas.Beat) error {
 		wait, atOnce = caller.Charge(len(beats))
 	}
 	if most := int(g.maxDevices.Load()); moreDevices(beats, most) {
-		return refuse(http.StatusBadRequest, "too_many_devices", "beats", "must be of at most "+strconv.Itoa(most)+
+		return web.Refuse(http.StatusBadRequest, "too_many_devices", "beats", "must be of at most "+strconv.Itoa(most)+
 			" devices in a request with the token of their user")
 	}
 	switch {
 	case atOnce > 0:
-		return refuse(http.StatusBadRequest, "too_many_beats", "beats", "must have at most "+strconv.Itoa(atOnce)+
+		return web.Refuse(http.StatusBadRequest, "too_many_beats", "beats", "must have at most "+strconv.Itoa(atOnce)+
 			" elements in a request with a user's token: the limit on one user's beats has room for no more at once")
 	case wait > 0:
-		return refuseFor(wait, http.StatusTooManyRequests, "too_many_requests", "beats",
+		return web.RefuseFor(wait, http.StatusTooManyRequests, "too_many_requests", "beats",
 			"are too many for now: every beat counts as a request of their user")
 	}
 	return nil

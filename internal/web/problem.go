@@ -6,6 +6,7 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -64,9 +65,12 @@ func marshal(v any) []byte {
 	return text
 }
 
-// Write answers a request with an error.
+// Write answers a request with an error, and with the Retry-After of a Refusal.
 func Write(w http.ResponseWriter, status int, err error) {
 	header := w.Header()
+	if known := new(Refusal); errors.As(err, &known) && known.After > 0 {
+		header.Set("Retry-After", RetryAfter(known.After))
+	}
 	header.Set("Content-Type", "application/json")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
@@ -75,8 +79,33 @@ func Write(w http.ResponseWriter, status int, err error) {
 	_, _ = w.Write(append(JSON(err), '\n'))
 }
 
-// WriteBusy answers 503 with Retry-After in whole seconds, at least 1.
+// Refusal is an error with the status of its answer. After is the value of Retry-After; 0: none.
+type Refusal struct {
+	Status int
+	After  time.Duration
+	Err    error
+}
+
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap returns the error without the status.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// Refuse makes a Refusal of a *schemas.FieldError.
+func Refuse(status int, code, field, reason string) error {
+	return RefuseFor(0, status, code, field, reason)
+}
+
+// RefuseFor is Refuse with a Retry-After.
+func RefuseFor(after time.Duration, status int, code, field, reason string) error {
+	return &Refusal{status, after, &schemas.FieldError{Code: code, Field: field, Reason: reason}}
+}
+
+// RetryAfter is the value of the header: whole seconds, at least 1.
+func RetryAfter(d time.Duration) string { return strconv.Itoa(max(1, int(math.Ceil(d.Seconds())))) }
+
+// WriteBusy answers 503 with Retry-After.
 func WriteBusy(w http.ResponseWriter, after time.Duration, err error) {
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(after/time.Second))))
+	w.Header().Set("Retry-After", RetryAfter(after))
 	Write(w, http.StatusServiceUnavailable, err)
 }
