@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Fault, get, onRefused, setTenant } from "./api";
+import { type Fault, get, onRefused, setTenant, token } from "./api";
 import { SessionContext } from "./context";
 import { clock } from "./format";
 import { Help } from "./help";
 import { ours, useClock, useLoad } from "./live";
 import { type Live, useOverview } from "./overview";
-import { Icon, Problem } from "./parts/basic";
+import { Empty, Icon, Problem } from "./parts/basic";
 import { go, link, type Route, useRoute } from "./route";
 import { Feed } from "./screens/feed";
 import { Now } from "./screens/now";
@@ -47,7 +47,8 @@ export function App() {
       // Whoever has closed the dialog wants to read what is behind it.
       if (asked.current) return;
       asked.current = true;
-      setAsking((old) => old ?? { fault });
+      // Without a token nothing was refused yet.
+      setAsking((old) => old ?? (token() ? { fault } : {}));
     });
     const ask = () => setAsking({});
     const renew = () => setSigned((n) => n + 1);
@@ -99,7 +100,13 @@ export function App() {
         {me.value?.ids === "text" && <Tenant own={me.value.tenant} value={tenant} choose={useTenant} />}
         <main id="content" tabIndex={-1} class={`screen-${screen.id}`}>
           <h1 class="away-from-eyes">{screen.name}</h1>
-          {me.fault && !me.value ? (
+          {me.fault?.status === 401 && !me.value ? (
+            <Empty title="Not signed in">
+              <button type="button" onClick={() => setAsking({})}>
+                {token() ? "Use another token" : "Sign in"}
+              </button>
+            </Empty>
+          ) : me.fault && !me.value ? (
             <Problem fault={me.fault} again={me.again} />
           ) : (
             <Screen id={screen.id} route={route} key={`${screen.id} ${turn}`} />

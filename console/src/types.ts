@@ -84,6 +84,8 @@ export type Settings = Record<string, number | string | boolean>;
 
 export interface Overview {
   at: string;
+  /** What is not well, in words; null: not shown to a tenant. */
+  problems: string[] | null;
   counts: Counts | null;
   rates: { beats: number | null; changes: number | null; deliveries: number | null } | null;
   policy: { id: string | null; settings: Settings | null; since: string | null } | null;

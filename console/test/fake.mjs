@@ -232,6 +232,12 @@ export class Fake {
     const points = (n) => Array.from({ length: 180 }, (_, i) => (i < 12 ? null : wave(i, n)));
     return {
       at: iso(now),
+      problems: [
+        "postgres is not ready: dial tcp 10.0.0.20:5432: connect: connection refused",
+        ...(busy
+          ? ["partition 5 is 6.4 s behind", `gateway gw-eu-5 is lost since ${iso(now - 21_000).slice(11, 19)}`]
+          : []),
+      ],
       counts: {
         online: present,
         away,

@@ -26,6 +26,8 @@ test("401 asks for a token, which this tab alone keeps", () =>
   withFake({ token: "right" }, async (page, fake, context) => {
     await seen(page, "Sign in with a token");
     await accessible(page, "the dialog of the token");
+    assert.equal(await page.getByRole("alert").count(), 0, "nobody has done anything wrong yet");
+    await seen(page, "Not signed in");
     await page.getByRole("textbox", { name: "Token" }).fill("wrong");
     await page.getByRole("button", { name: "Use token" }).click();
     await page.locator("#token-refused", { hasText: "a token with scope presence:admin is needed" }).waitFor();

@@ -33,7 +33,13 @@ for (const users of [0, 50, 100_000])
         await page.locator(".tile.away .value", { hasText: format(counts.away) }).waitFor();
         assert.equal(await page.locator(".numbers svg.spark").count(), 5);
         assert.equal(await page.locator(".partitions tbody tr").count(), 16);
-        await page.getByText("connection refused").waitFor();
+        await page.locator(".health", { hasText: "connection refused" }).waitFor();
+        const verdict = page.locator(".now > :first-child");
+        assert.match(await verdict.textContent(), /^Not well: postgres is not ready: .*connection refused/);
+        if (users > 0) {
+          await verdict.locator("summary").click();
+          await seen(page, /gateway gw-eu-5 is lost since/);
+        }
         await page.locator(".settings", { hasText: "online-ttl" }).waitFor();
         if (users === 0) await seen(page, "No gateway has named itself");
         else assert.match(await page.locator("tr.lost").textContent(), /gw-eu-5lost/);
@@ -102,7 +108,9 @@ for (const users of [0, 50, 100_000])
         await page.getByRole("button", { name: "Offline", exact: true }).click();
         await page.waitForURL(/state=offline/);
         await page.locator(".feed .rows .state.offline").first().waitFor();
-        assert.equal(await page.locator(".feed .rows .state.online").count(), 0);
+        // The rows of before are gone with the next picture.
+        await page.waitForFunction(() => document.querySelectorAll(".feed .rows .state.online").length === 0);
+        assert.ok((await page.locator(".feed .rows .state.offline").count()) > 0);
       }));
 
     test("What if draws another policy and runs the backtest", () =>
@@ -141,6 +149,49 @@ for (const users of [0, 50, 100_000])
         await accessible(page, "Try");
       }));
   });
+
+describe("on a phone", () => {
+  const viewport = { width: 390, height: 844 };
+  const open = (hash, act) =>
+    visit(browser, `${fakes[50].url}/console/${hash}`, act, { viewport, colorScheme: "light" });
+  /** That the page scrolls inside its frame alone, and that an element is in view from side to side. */
+  const fits = async (page, what) => {
+    const { x, width } = await page.locator(what).first().boundingBox();
+    assert.ok(x >= 0 && x + width <= viewport.width, `${what} is from ${x} to ${x + width}`);
+    const document = () => globalThis.document.scrollingElement;
+    const size = await page.evaluate(`(${document})().scrollWidth + " x " + (${document})().scrollHeight`);
+    assert.equal(size, "390 x 844");
+  };
+
+  test("Now does not scroll into blank", () =>
+    open("#/now", async (page) => {
+      await page.locator("tr.lost").waitFor();
+      await fits(page, ".tile.online");
+    }));
+
+  test("Users and the feed keep what one looks for", () =>
+    open("#/users", async (page) => {
+      await page.locator(".row:not(.head) .state").first().waitFor();
+      await fits(page, ".row:not(.head) .n >> nth=1");
+      await page.goto(`${fakes[50].url}/console/#/feed`);
+      await page.locator(".feed .row .cause", { hasText: "first beat" }).first().waitFor();
+      await fits(page, ".feed .rows .row .cause");
+    }));
+
+  test("Why is in reach, and its answer in view", () =>
+    open("#/users/1021", async (page) => {
+      await page.getByRole("button", { name: /^Why / }).first().waitFor();
+      await fits(page, ".history button");
+      await page.getByRole("button", { name: /^Why / }).first().click();
+      await page.locator(".why-axis", { hasText: "online_ttl 30s" }).waitFor();
+      await fits(page, ".why-axis");
+      const size = await page
+        .locator(".why-axis text")
+        .first()
+        .evaluate((text) => text.getBoundingClientRect().height);
+      assert.ok(size > 10, `its text is ${size} high`);
+    }));
+});
 
 describe("a user", () => {
   const open = (hash, act, options) =>

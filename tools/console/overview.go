@@ -16,16 +16,18 @@ import (
 // Overview is the answer to GET overview. What is not known is null; what a tenant's administrator may
 // not see is left out.
 type Overview struct {
-	At           schemas.Millis `json:"at"`
-	Counts       *Counts        `json:"counts"`
-	Rates        Rates          `json:"rates"`
-	Policy       Policy         `json:"policy"`
-	Partitions   []Partition    `json:"partitions"`
-	Groups       []Group        `json:"groups"`
-	Instances    []Instance     `json:"instances"`
-	Gateways     []Gateway      `json:"gateways"`
-	Dependencies []Dependency   `json:"dependencies"`
-	History      *History       `json:"history,omitempty"`
+	At schemas.Millis `json:"at"`
+	// Problems are what an operator should look at, in words.
+	Problems     []string     `json:"problems"`
+	Counts       *Counts      `json:"counts"`
+	Rates        Rates        `json:"rates"`
+	Policy       Policy       `json:"policy"`
+	Partitions   []Partition  `json:"partitions"`
+	Groups       []Group      `json:"groups"`
+	Instances    []Instance   `json:"instances"`
+	Gateways     []Gateway    `json:"gateways"`
+	Dependencies []Dependency `json:"dependencies"`
+	History      *History     `json:"history,omitempty"`
 }
 
 // Counts is how many users are present. Hidden users are not counted.
@@ -231,6 +233,7 @@ func (s *Server) refreshed(ctx context.Context) *Overview {
 		o.Gateways = s.gateways.set.list(config.Policy, ttl)
 	}
 	o.Instances = instancesOf(processes, v.groups.found)
+	o.Problems = ProblemsOf(o)
 	v.last, v.at = o, time.Now()
 	return o
 }

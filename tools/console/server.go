@@ -87,7 +87,7 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 	s.users.set, s.feed.hub, s.gateways.set = newUserSet(), &feedHub{}, &gatewaySet{reader: s.reader}
 	s.keys, s.feed.catching = cursor.NewKeys(parts.View.KeepCursorKey), make(chan struct{}, maxCatching)
 	s.users.tail = newTail("users", func(ctx context.Context, loaded func()) error {
-		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, loaded)
+		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, func() { s.users.set.complete(); loaded() })
 	}, s.users.set.reset)
 	s.feed.tail = newTail("feed", func(ctx context.Context, loaded func()) error {
 		return readTopic(ctx, s, "feed", schemas.Transitions, s.changeOf, s.feed.hub, loaded)

@@ -87,6 +87,20 @@ func TestAWindowSeesTheOrderOfTheWindowBeforeForASecond(t *testing.T) {
 	}
 }
 
+func TestAWindowAfterAllUsersAreReadIsNotOfThoseWhoWereReadBefore(t *testing.T) {
+	t.Parallel()
+	u, now := newUserSet(), time.UnixMilli(1000)
+	all := selection{audience: audience{all: true}, by: "user_id"}
+	if rows, _ := u.list(all, now); len(rows) != 0 {
+		t.Fatal(rows)
+	}
+	_ = u.Apply(t.Context(), stream.Batch[row]{Items: []row{status(1, schemas.Online, schemas.Everyone, 1)}})
+	u.complete()
+	if rows, _ := u.list(all, now); len(rows) != 1 {
+		t.Errorf("the list has %d users, of 1", len(rows))
+	}
+}
+
 func TestMoreUsersThanTheBoundAreLeftOutAndThatIsSaid(t *testing.T) {
 	t.Parallel()
 	u := newUserSet()

@@ -93,6 +93,13 @@ func (u *userSet) Apply(_ context.Context, batch stream.Batch[row]) error {
 	return nil
 }
 
+// complete says that all users are read: the orders of those that were until now are not used any more.
+func (u *userSet) complete() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sorted = nil
+}
+
 // Start begins at the start of the topic.
 func (u *userSet) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	return stream.StoredOffset{Next: -1, Topic: at.TopicID}, nil

@@ -98,7 +98,7 @@ func (v *View) full(width, height int) (lines []string) {
 	for _, line := range summary(o) {
 		lines = append(lines, fmt.Sprintf("%-9s %s", line[0], line[1]))
 	}
-	problems := Problems(o)
+	problems := o.Problems
 	most := max(1, min(len(problems), height/5))
 	for i, p := range problems[:min(most, len(problems))] {
 		name := map[bool]string{true: "problems"}[i == 0]

@@ -58,6 +58,7 @@ func large() *Overview {
 	for i := range 30 {
 		o.Gateways = append(o.Gateways, console.Gateway{Gateway: fmt.Sprintf("gw-%02d\x1b[31m", i), State: "alive", Users: of(int64(40_000 - 997*i)), LastSeenAt: noon - 1000, Epoch: noon - 90_000_000})
 	}
+	o.Problems = console.ProblemsOf(o)
 	return o
 }
 
@@ -65,11 +66,11 @@ func TestAGatewayWithoutUsersIsNoProblem(t *testing.T) {
 	t.Parallel()
 	o := small()
 	o.Gateways = []console.Gateway{{Gateway: "quiet", State: "idle", Users: of(int64(0)), LastSeenAt: noon - 60_000}}
-	if all := Problems(o); len(all) != 0 {
+	if all := console.ProblemsOf(o); len(all) != 0 {
 		t.Errorf("problems are %q", all)
 	}
 	o.Gateways = append(o.Gateways, console.Gateway{Gateway: "fell", State: "lost", LastSeenAt: noon - 60_000})
-	if all := Problems(o); len(all) != 1 || !strings.Contains(all[0], "fell is lost since 11:59:00") {
+	if all := console.ProblemsOf(o); len(all) != 1 || !strings.Contains(all[0], "fell is lost since 11:59:00") {
 		t.Errorf("problems are %q", all)
 	}
 }
@@ -79,6 +80,7 @@ func TestAnInstantOfAnotherDayHasItsDay(t *testing.T) {
 	o := small()
 	o.Gateways = []console.Gateway{{Gateway: "fell", State: "lost", LastSeenAt: noon - 7*86_400_000, Epoch: noon - 8*86_400_000},
 		{Gateway: "well", State: "alive", LastSeenAt: noon - 1000, Epoch: noon - 86_400_000}}
+	o.Problems = console.ProblemsOf(o)
 	var text strings.Builder
 	if err := WriteText(&text, o); err != nil {
 		t.Fatal(err)
@@ -176,7 +178,7 @@ func TestTheTablesNameWhatIsWrong(t *testing.T) {
 	if err := WriteText(&b, &Overview{}); err != nil || !strings.Contains(b.String(), "none known") {
 		t.Errorf("of nothing known it says %s (%v)", b.String(), err)
 	}
-	if all := Problems(small()); len(all) > 0 {
+	if all := console.ProblemsOf(small()); len(all) > 0 {
 		t.Errorf("a pipeline without problems has %v", all)
 	}
 }

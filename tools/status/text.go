@@ -14,57 +14,7 @@ import (
 	"github.com/stillhere/stillhere/tools/console"
 )
 
-const (
-	unknown = "-"
-	// lagging is after what time without progress a partition is a problem.
-	lagging = 5.0
-)
-
-// Problems are what an operator should look at, in words; none if all is well.
-func Problems(o *Overview) (all []string) {
-	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	for _, d := range o.Dependencies {
-		if !d.Ready {
-			say("%s is not ready: %s", d.Name, orUnknown(d.Error))
-		}
-	}
-	if o.Counts != nil && len(o.Counts.Missing) > 0 {
-		say("%d partitions have no counts", len(o.Counts.Missing))
-	}
-	for _, p := range o.Partitions {
-		switch {
-		case p.Phase == "unassigned", p.Phase == "parked", p.Phase == "restoring":
-			say("partition %d is %s", p.Partition, p.Phase)
-		case p.LagSeconds != nil && *p.LagSeconds > lagging:
-			say("partition %d is %s behind", p.Partition, seconds(p.LagSeconds))
-		case p.WatermarkAgeSeconds != nil && *p.WatermarkAgeSeconds > lagging:
-			say("reads of partition %d are %s old", p.Partition, seconds(p.WatermarkAgeSeconds))
-		}
-	}
-	for _, g := range o.Groups {
-		if len(g.Members) == 0 {
-			say("group %s has no members", g.Group)
-		}
-	}
-	versions := map[string]bool{}
-	for _, i := range o.Instances {
-		if i.Ready != nil && !*i.Ready {
-			say("%s %s is not ready", i.Role, i.Instance)
-		}
-		if i.Version != nil {
-			versions[*i.Version] = true
-		}
-	}
-	if len(versions) > 1 {
-		say("processes are of different versions: %s", strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
-	}
-	for _, g := range o.Gateways {
-		if g.State == "lost" {
-			say("gateway %s is lost since %s", g.Gateway, clock(g.LastSeenAt, o.At))
-		}
-	}
-	return all
-}
+const unknown = "-"
 
 // summary are the lines above the tables: a name and what is said of it.
 func summary(o *Overview) [][2]string {
@@ -172,7 +122,7 @@ func WriteText(w io.Writer, o *Overview) error {
 	for _, line := range summary(o) {
 		fmt.Fprintf(out, "%s\t%s\n", line[0], printable(line[1]))
 	}
-	problems := Problems(o)
+	problems := o.Problems
 	if len(problems) == 0 {
 		problems = []string{"none known"}
 	}

@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { clock, span } from "../format";
 import type { Step } from "../policy";
 import { short, timeline } from "../policy";
@@ -24,6 +25,18 @@ function layOut(labels: { x: number; label: string }[], width: number, letter: n
   });
 }
 
+/** How wide a picture is, so that its text has the size of other text; otherwise until it is known. */
+function useWidth(otherwise: number) {
+  const picture = useRef<SVGSVGElement>(null);
+  const [width, setWidth] = useState(otherwise);
+  useLayoutEffect(() => {
+    const look = new ResizeObserver(([entry]) => setWidth(Math.round(entry!.contentRect.width) || otherwise));
+    if (picture.current) look.observe(picture.current);
+    return () => look.disconnect();
+  }, []);
+  return { picture, width };
+}
+
 /** The moments of the arithmetic, and changes before and after that are not so far that nothing else could be seen. */
 function near(moments: Moment[], at: string): Moment[] {
   const other = (m: Moment) => m.kind === "change" && m.at !== at;
@@ -35,7 +48,7 @@ function near(moments: Moment[], at: string): Moment[] {
 
 /** The record and the arithmetic of a change: every instant at its place, spans of time as bars. */
 export function WhyAxis({ moments, at }: { moments: Moment[]; at: string }) {
-  const width = 560;
+  const { picture, width } = useWidth(560);
   const sorted = near(moments, at).sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
   const times = sorted.flatMap((m) => [Date.parse(m.at), m.until ? Date.parse(m.until) : Date.parse(m.at)]);
   const from = Math.min(...times, Date.parse(at));
@@ -56,6 +69,7 @@ export function WhyAxis({ moments, at }: { moments: Moment[]; at: string }) {
   const height = line + 14 + rows * 18 + 4;
   return (
     <svg
+      ref={picture}
       class="why-axis"
       viewBox={`0 0 ${width} ${height}`}
       role="img"
@@ -104,17 +118,8 @@ export function WhyAxis({ moments, at }: { moments: Moment[]; at: string }) {
 }
 
 /** What others see after a last heartbeat, drawn to scale: nearly, for short spans stay visible. */
-export function LastBeat({
-  texts,
-  longest,
-  title,
-  width = 720,
-}: {
-  texts: Record<string, string>;
-  longest: number;
-  title: string;
-  width?: number;
-}) {
+export function LastBeat({ texts, longest, title }: { texts: Record<string, string>; longest: number; title: string }) {
+  const { picture, width } = useWidth(400);
   const steps = timeline(texts);
   if (!steps)
     return <p class="note">A time to live or a debounce is no duration such as 45s, so nothing can be drawn.</p>;
@@ -135,7 +140,12 @@ export function LastBeat({
   return (
     <figure class="last-beat">
       <figcaption>{title}</figcaption>
-      <svg viewBox={`0 0 ${width} ${labels.some((l) => l.row > 0) ? 64 : 50}`} role="img" aria-label={said}>
+      <svg
+        ref={picture}
+        viewBox={`0 0 ${width} ${labels.some((l) => l.row > 0) ? 64 : 50}`}
+        role="img"
+        aria-label={said}
+      >
         {shown.map((s, i) => (
           <g key={s.after} class={`step ${s.state} ${i === 1 && s.state === "online" ? "waiting" : ""}`}>
             <rect x={x(s.after)} y={8} width={Math.max(1, x(s.until) - x(s.after) - 1)} height={22} rx={2} />

@@ -286,7 +286,7 @@ function Line({ row, index }: { row: FeedRow | Gap; index: number }) {
       </span>
       <span role="gridcell" class="change">
         <StateWord state={row.to} />
-        <small>{row.from === row.to ? " stayed" : ` was ${row.from}`}</small>
+        <small>{row.from === row.to ? " unchanged" : ` was ${row.from}`}</small>
       </span>
       <span role="gridcell" class="cause">
         {words(row.cause)}

@@ -23,6 +23,7 @@ export function Now() {
     );
   return (
     <div class={connection.how === "lost" ? "now old" : "now"}>
+      <Verdict now={now} />
       <Numbers now={now} past={past} />
       <div class="columns">
         <div class="stack">
@@ -39,6 +40,44 @@ export function Now() {
           <Groups all={now.groups} />
         </div>
       </div>
+    </div>
+  );
+}
+
+/** Whether the pipeline is well, in one line: the first thing an operator asks. */
+function Verdict({ now }: { now: Overview }) {
+  const all = now.problems;
+  if (!all) return null; // of a tenant: what is of all tenants is not shown to it
+  const [first, ...more] = all;
+  if (first === undefined) {
+    const counts = now.counts;
+    const present = counts && `${count((counts.online ?? 0) + (counts.away ?? 0))} present, `;
+    return (
+      <p class="says well" role="status">
+        <b>Healthy.</b> {present}
+        {now.partitions && `${count(now.partitions.length)} partitions keep up`}
+        {now.gateways && ", no gateway is lost"}.
+      </p>
+    );
+  }
+  if (more.length === 0)
+    return (
+      <p class="says erased" role="status">
+        <b>Not well:</b> {first}.
+      </p>
+    );
+  return (
+    <div class="says erased" role="status">
+      <details>
+        <summary>
+          <b>Not well:</b> {first}, and {count(more.length)} more.
+        </summary>
+        <ul class="what">
+          {more.map((problem) => (
+            <li key={problem}>{problem}</li>
+          ))}
+        </ul>
+      </details>
     </div>
   );
 }
@@ -92,7 +131,7 @@ function Kinds({ now }: { now: Overview }) {
   const rows = kinds.map((kind) => ({ kind, n: by?.[kind] ?? 0 }));
   const most = Math.max(1, ...rows.map((r) => r.n));
   return (
-    <Panel title="Present by device kind" side="of two kinds: in both rows">
+    <Panel title="Present by device kind" side="a user with two kinds counts in both">
       {by ? (
         <Table
           class="kinds"
@@ -280,7 +319,6 @@ function Policy({ now }: { now: Overview }) {
             texts={texts}
             longest={Math.max(away, silent, 1) * 1.15}
             title="What others see after a last heartbeat"
-            width={400}
           />
           <dl class="settings">
             {known
@@ -294,7 +332,7 @@ function Policy({ now }: { now: Overview }) {
           </dl>
           <div class="acts">
             <button type="button" class="small" onClick={() => go(link("whatif"))}>
-              What if it were another one
+              Try another policy
             </button>
           </div>
         </>

@@ -230,7 +230,7 @@ export function Try() {
           </div>
         </Panel>
         <Panel
-          title="What was said"
+          title="Messages"
           class="log"
           side={
             said.length > 0 && (
@@ -243,7 +243,7 @@ export function Try() {
           {said.length === 0 ? (
             <p class="note">Answers and messages appear here, the newest first.</p>
           ) : (
-            <div class="said-list scroll" role="log" tabIndex={0} aria-label="What was said">
+            <div class="said-list scroll" role="log" tabIndex={0} aria-label="Messages">
               {said.map((line) => (
                 <p key={line.n} class={line.bad ? "wrong" : ""}>
                   <time class="mono">{clock(line.at, true)}</time> <b>{line.what}</b> <code>{line.text}</code>

@@ -336,7 +336,7 @@ function History({
                 <td class="mono">{moment(c.at, true)}</td>
                 <td>
                   <StateWord state={c.to} />
-                  {c.from === c.to ? <small> stayed</small> : <small> was {c.from}</small>}
+                  {c.from === c.to ? <small> unchanged</small> : <small> was {c.from}</small>}
                 </td>
                 <td>
                   {words(c.cause)}

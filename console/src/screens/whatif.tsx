@@ -90,7 +90,7 @@ export function WhatIf({ route }: { route: Route }) {
         </form>
       </Panel>
       <div class="stack">
-        <Panel title="After a last heartbeat" side="what others see; the axis is denser towards the right">
+        <Panel title="After a last heartbeat" side="what others see, on a square-root time axis">
           <LastBeat texts={force} longest={longest} title="In force" />
           <LastBeat
             texts={texts}
