@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
@@ -30,7 +29,7 @@ func newIngest(d ingestDeps) (c component, err error) {
 	if err != nil {
 		return c, err
 	}
-	gate.Erases(func(ctx context.Context) (map[string]time.Duration, error) { return admin.LastCopies(ctx, d.cluster) })
+	gate.Erases(func(ctx context.Context) (admin.Copies, error) { return admin.LastCopies(ctx, d.cluster) })
 	beats, err := beat.New(d.gateway(d.config), d.producer)
 	if err != nil {
 		return c, err

@@ -25,6 +25,8 @@ type Receipt struct {
 	// GoneOn is the first UTC day on which no topic has a copy, such as 2026-12-24, and Topics the same day of each.
 	GoneOn string            `json:"last_copy_gone_on"`
 	Topics map[string]string `json:"topics"`
+	// Note is on which condition these days hold; empty: none.
+	Note string `json:"note,omitempty"`
 }
 
 // SetVisibility hides a user from all others (schemas.Nobody), or shows the user again (schemas.Everyone).

@@ -31,6 +31,8 @@ type Driver interface {
 	// Transact commits what f did, or rolls it back if f fails.
 	Transact(ctx context.Context, f func(Tx) error) error
 
+	// Scrub removes soon what was deleted from where copies of it are left, as far as a client can.
+	Scrub()
 	// Optimize makes reading fast again after many edges were loaded.
 	Optimize(ctx context.Context) error
 	// Watch calls changed for every user whose followers changed or may have changed; 0 stands for

@@ -62,5 +62,6 @@ func (s *Store) Forget(ctx context.Context, user schemas.UserID) error {
 	if err != nil {
 		return fmt.Errorf("forgetting user %d: %w", user, err)
 	}
+	s.Scrub()
 	return nil
 }

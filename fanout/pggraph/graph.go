@@ -167,6 +167,9 @@ func (g *driver) StoreRanges(ctx context.Context, user schemas.UserID, ends []sc
 	return err
 }
 
+// Scrub leaves it to Postgres, whose autovacuum removes what was deleted.
+func (g *driver) Scrub() {}
+
 // Optimize lets reads use the index alone. They can do so once VACUUM has marked the pages.
 func (g *driver) Optimize(ctx context.Context) error {
 	err := g.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Copies returns for how long each topic, by its name, may still have a record that is written now.
-type Copies func(ctx context.Context) (map[string]time.Duration, error)
+// Copies returns for how long each topic may still have a record that is written now.
+type Copies func(ctx context.Context) (admin.Copies, error)
 
 // Receipt is the answer to an erasure.
 type Receipt struct {
@@ -26,6 +27,8 @@ type Receipt struct {
 	GoneOn string `json:"last_copy_gone_on"`
 	// Topics are the same days of each topic.
 	Topics map[string]string `json:"topics"`
+	// Note is on which condition these days hold; empty: none.
+	Note string `json:"note,omitempty"`
 }
 
 // slack is how late the detector may notice that the status need not name the erasure any more.
@@ -33,21 +36,21 @@ const slack = time.Hour
 
 // NewReceipt makes the receipt of an erasure at an instant, and the frame of the erasure. With --ids
 // text the user has a name.
-func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies map[string]time.Duration) (Receipt, []byte) {
+func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies admin.Copies) (Receipt, []byte) {
 	nextDay := func(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 	of := func(topic schemas.Topic) time.Duration {
-		for name, stays := range copies {
+		for name, stays := range copies.Stay {
 			if strings.HasSuffix(name, string(topic)) {
 				return stays
 			}
 		}
 		return 0
 	}
-	r := Receipt{calledUser: calledAs(user, name), ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}}
+	r := Receipt{calledUser: calledAs(user, name), ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}, Note: copies.Note}
 	// The status names the erasure at least for as long as deliveries stay, and is gone in time.
 	status := of(schemas.Statuses) + slack
 	last := nextDay(at.Add(of(schemas.Deliveries) + status))
-	for name, stays := range copies {
+	for name, stays := range copies.Stay {
 		gone := nextDay(at.Add(stays))
 		r.Topics[name] = gone.Format(time.DateOnly)
 		if gone.After(last) {
@@ -55,7 +58,7 @@ func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies map
 		}
 	}
 	r.GoneOn = last.Format(time.DateOnly)
-	for name := range copies {
+	for name := range copies.Stay {
 		if strings.HasSuffix(name, string(schemas.Statuses)) {
 			r.Topics[name] = r.GoneOn // the status names the erasure until then
 		}

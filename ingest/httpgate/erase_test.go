@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,9 +25,9 @@ func TestAnErasureIsAnsweredWithTheDayOnWhichTheLastCopyIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		var unknown error
-		g.Erases(func(context.Context) (map[string]time.Duration, error) {
-			return map[string]time.Duration{"a": 10 * time.Minute, "b": 31 * 24 * time.Hour,
-				"x.status": 24 * time.Hour}, unknown
+		g.Erases(func(context.Context) (admin.Copies, error) {
+			return admin.Copies{Note: "when it rains", Stay: map[string]time.Duration{"a": 10 * time.Minute, "b": 31 * 24 * time.Hour,
+				"x.status": 24 * time.Hour}}, unknown
 		})
 		mux := http.NewServeMux()
 		g.Routes(mux)
@@ -41,7 +42,7 @@ func TestAnErasureIsAnsweredWithTheDayOnWhichTheLastCopyIsGone(t *testing.T) {
 		}
 		d := endpoint{t: t}
 		const receipt = `{"user_id":"42","erased_at":"2000-01-01T00:00:00.000Z","last_copy_gone_on":"2000-02-02",` +
-			`"topics":{"a":"2000-01-02","b":"2000-02-02","x.status":"2000-02-02"}}` // the status names the erasure
+			`"topics":{"a":"2000-01-02","b":"2000-02-02","x.status":"2000-02-02"},"note":"when it rains"}` // the status names the erasure
 		d.wants(erase("42", nil), 200, receipt)
 		d.wants(erase("0", nil), 400, "")
 		d.wants(erase("42", &ingest.Caller{User: 43}), 403, "")

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,7 +24,7 @@ func erasing(t *testing.T, cfg ingest.Config, test func(d endpoint, g *httpgate.
 	synctest.Test(t, func(t *testing.T) {
 		d := endpoint{t: t, log: &beattest.Log{Partitions: partitions}}
 		var gate *httpgate.Gate
-		d.mux, d.stop = startWith(t, cfg, d.log, func(context.Context) (map[string]time.Duration, error) { return nil, nil },
+		d.mux, d.stop = startWith(t, cfg, d.log, func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil },
 			func(g *httpgate.Gate) { gate = g })
 		test(d, gate)
 		d.stop()

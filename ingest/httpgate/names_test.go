@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/beat/beattest"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -190,7 +191,7 @@ func (d endpoint) refusal(w *httptest.ResponseRecorder) string {
 func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 	t.Parallel()
 	log := &beattest.Log{Partitions: partitions}
-	mux, stop := startWith(t, byName(), log, func(context.Context) (map[string]time.Duration, error) { return nil, nil })
+	mux, stop := startWith(t, byName(), log, func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
 	t.Cleanup(stop)
 	of := func(tenant string) schemas.UserID { return people.ID(tenant, "ann") }
 	user := func(tenant string) ingest.Caller {
@@ -308,7 +309,7 @@ func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
 func TestAnswersCallUsersAsRequestsDo(t *testing.T) {
 	t.Parallel()
 	log := &beattest.Log{Partitions: partitions}
-	mux, stop := startWith(t, byName(), log, func(context.Context) (map[string]time.Duration, error) { return nil, nil })
+	mux, stop := startWith(t, byName(), log, func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
 	t.Cleanup(stop)
 	d := endpoint{t: t, mux: mux}
 	const hide = `{"visibility":"nobody"}`

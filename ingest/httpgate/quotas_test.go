@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/tenants/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
@@ -24,7 +25,7 @@ func bounded(t *testing.T, quotas schemas.TenantQuotas, test func(d endpoint, ac
 	synctest.Test(t, func(t *testing.T) {
 		accounts := tenantstest.Accounts(t, schemas.Tenant{Name: "acme", Quotas: quotas})
 		log := &beattest.Log{Partitions: partitions}
-		copies := func(context.Context) (map[string]time.Duration, error) { return map[string]time.Duration{}, nil }
+		copies := func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil }
 		mux, stop := startWith(t, byName(), log, copies, func(g *httpgate.Gate) { g.BoundTenants(accounts) })
 		test(endpoint{t, mux, log, stop}, accounts)
 		stop()

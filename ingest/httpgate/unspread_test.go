@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -49,7 +50,7 @@ func TestErasuresDoNotWaitEachForATopicThatIsMissing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.Erases(func(context.Context) (map[string]time.Duration, error) { return nil, nil })
+		g.Erases(func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
 		mux := http.NewServeMux()
 		g.Routes(mux)
 		ctx, cancel := context.WithCancel(t.Context())

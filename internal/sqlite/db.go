@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/migrate"
@@ -14,12 +15,16 @@ type DB struct {
 	Writer  *sql.DB // one connection
 	Readers *sql.DB
 	schema  migrate.State
+
+	scrubs   chan struct{}
+	stop     context.CancelFunc
+	scrubber sync.WaitGroup
 }
 
 // Open opens or creates the file and brings a service's tables up to date. busy is how long a
 // connection waits for another's lock.
 func Open(ctx context.Context, path string, busy time.Duration, readers int, plan migrate.Plan) (*DB, error) {
-	db := &DB{}
+	db := &DB{scrubs: make(chan struct{}, 1)}
 	var err error
 	if db.Writer, err = sql.Open("sqlite", storeAddress(path, "immediate", busy)); err == nil {
 		db.Writer.SetMaxOpenConns(1)
@@ -36,6 +41,9 @@ func Open(ctx context.Context, path string, busy time.Duration, readers int, pla
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	db.stop = stop
+	db.scrubber.Go(func() { db.scrub(background) })
 	return db, nil
 }
 
@@ -47,6 +55,10 @@ func (db *DB) Ping(ctx context.Context) error { return db.Readers.PingContext(ct
 
 // Close waits for running statements and closes the file.
 func (db *DB) Close() error {
+	if db.stop != nil {
+		db.stop()
+		db.scrubber.Wait()
+	}
 	var faults []error
 	for _, pool := range []*sql.DB{db.Readers, db.Writer} {
 		if pool != nil {

@@ -81,7 +81,13 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	if err := writeNames(ctx, tx, store.NamesOf(changes)); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	if len(erasures) > 0 {
+		s.Scrub()
+	}
+	return nil
 }
 
 // moveOffset is the fence.

@@ -79,3 +79,54 @@ func TestTheFileHasNoBytesOfAnErasedUser(t *testing.T) {
 		t.Error("the file (closed, checkpointed) still has the erased user's change in free space")
 	}
 }
+
+func TestTheLogHasNoBytesOfAnErasedUserEither(t *testing.T) {
+	now := schemas.MillisOf(time.Now())
+	config := sqlitestore.Defaults()
+	config.Path = filepath.Join(t.TempDir(), "s.db")
+	s, err := sqlitestore.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const user schemas.UserID = 0x71a2b3c4d5e6f7
+	name := schemas.Name{Tenant: "acme", Text: "anna@example.com"}
+	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: user, Name: name, From: schemas.Offline, To: schemas.Online,
+		At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "p"}}}); err != nil {
+		t.Fatal(err)
+	}
+	holds := func() bool {
+		for _, suffix := range []string{"", "-wal"} {
+			text, err := os.ReadFile(config.Path + suffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(text, []byte(name.Text)) {
+				return true
+			}
+		}
+		return false
+	}
+	if !holds() {
+		t.Fatal("the name is nowhere before the erasure")
+	}
+	reader, err := s.Readers.BeginTx(t.Context(), nil) // keeps what the log has from being moved
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := reader.QueryRowContext(t.Context(), `SELECT count(*) FROM names`).Scan(&n); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	if err := s.Append(t.Context(), store.Batch{Expected: 1, Next: 2, Changes: []*schemas.Transition{{User: user, From: schemas.Online, To: schemas.Offline, At: now, Cause: schemas.Erased, Visibility: schemas.Everyone, Version: 6, Policy: "p", ErasedUntil: now + 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); holds(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the file or its log still has the name of the erased user")
+		}
+	}
+}

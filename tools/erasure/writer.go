@@ -17,7 +17,7 @@ type Writer struct {
 	cluster    kafka.Config
 	producer   *kafka.Producer
 	partitions int32
-	copies     map[string]time.Duration
+	copies     admin.Copies
 	unspread   error
 }
 

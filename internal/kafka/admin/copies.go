@@ -14,23 +14,40 @@ import (
 // checkPause is how late Kafka may notice that a segment has expired and remove its files.
 const checkPause = 10 * time.Minute
 
-// LastCopies returns for how long each topic, by its name, may still have a record that is written
-// now. A record of a topic
+// Copies are for how long each topic, by its name, may still have a record that is written now, and on which
+// condition; empty: none.
+type Copies struct {
+	Stay map[string]time.Duration
+	Note string
+}
+
+// embedded is the id of the cluster within dev, and compactsAtStart what is different about it.
+const (
+	embedded        = "stillhere-standin"
+	compactsAtStart = "stillhere dev compacts its topics only when it starts: copies in these go at its first start on or after their days"
+)
+
+// LastCopies returns how long copies stay. A record of a topic
 // with a retention stays for the retention and until the segment that it is in is closed. A topic
 // that is compacted keeps a superseded record until the next compaction, and then its tombstone for
 // delete.retention.ms and until the compaction after that. The error names the topic that keeps
 // records without limit.
-func LastCopies(ctx context.Context, cfg kafka.Config) (map[string]time.Duration, error) {
+func LastCopies(ctx context.Context, cfg kafka.Config) (Copies, error) {
 	admin, cfg, err := openAdmin(cfg)
 	if err != nil {
-		return nil, err
+		return Copies{}, err
 	}
 	defer admin.Close()
 	found, err := listTopics(ctx, admin, cfg)
 	if err != nil {
-		return nil, err
+		return Copies{}, err
 	}
-	copies := map[string]time.Duration{}
+	copies := Copies{Stay: map[string]time.Duration{}}
+	if cluster, err := admin.BrokerMetadata(ctx); err != nil {
+		return Copies{}, fmt.Errorf("asking for the cluster: %w", err)
+	} else if cluster.Cluster == embedded {
+		copies.Note = compactsAtStart
+	}
 	for _, t := range found {
 		if !t.exists {
 			continue // as an optional topic, or one that was deleted with its copies
@@ -39,8 +56,8 @@ func LastCopies(ctx context.Context, cfg kafka.Config) (map[string]time.Duration
 		case schemas.Graph, schemas.Pipeline, schemas.Policies:
 			continue // nothing of Stillhere writes the graph; the identity and policies have nothing of users
 		}
-		if copies[t.name], err = t.longest(); err != nil {
-			return nil, err
+		if copies.Stay[t.name], err = t.longest(); err != nil {
+			return Copies{}, err
 		}
 	}
 	return copies, nil
