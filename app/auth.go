@@ -77,7 +77,7 @@ func newGuard(ctx context.Context, p base, endpoints *http.ServeMux) (http.Handl
 	c.onReload = []func(Config) (func(), error){func(c Config) (func(), error) { return guard.Reload(c.Auth.config()) }}
 	return guard.Protect(endpoints, needOf(endpoints), func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
-			User: who.User, Name: who.Name, Gateway: who.Gateway, Tenant: who.Tenant, Tenants: who.Tenants, Bound: who.Bound(),
+			User: who.User, Name: who.Name, Gateway: who.Gateway, Tenant: who.Tenant, Tenants: who.Tenants, Bound: !who.AnyTenant,
 			Until: who.Until, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
 			OnRefused: func() { guard.Refused("not_own") },
 			Charge:    func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },

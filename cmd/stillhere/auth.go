@@ -30,7 +30,7 @@ type tokenCommand struct {
 	Gateway string        `help:"In place of a user: the gateway that the token is for; it may send beats of any user." env:"-"`
 	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
 	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
-	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. A user without it is of the default tenant; a gateway or administrator without it may name any." context:"-" env:"-"`
+	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. '*': any, for gateways and administrators. Default: the default tenant." context:"-" env:"-"`
 	IDs     string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
 
 	Signing app.Signing `embed:"" group:"Authentication:"`
@@ -48,7 +48,9 @@ func (c *tokenCommand) name(who *auth.Caller) (err error) {
 		return err
 	}
 	if c.Tenant != nil {
-		who.HasTenant = true
+		who.AnyTenant = *c.Tenant == schemas.AllTenants
+	}
+	if c.Tenant != nil && !who.AnyTenant {
 		who.Tenants = strings.Split(*c.Tenant, ",")
 		for _, tenant := range who.Tenants {
 			if err := schemas.CheckTenant("--tenant", tenant); err != nil {

@@ -57,7 +57,7 @@ func (c *devCommand) generateLoad(log *slog.Logger) (play func(ctx context.Conte
 			return nil, errors.New("users: with auth_jwks, only the issuer of tokens can make one for simulated users; see stillhere load --token")
 		}
 		var err error
-		who := auth.Caller{Gateway: "load", Scopes: []string{auth.Admin}, Until: time.Now().AddDate(1, 0, 0)}
+		who := auth.Caller{Gateway: "load", AnyTenant: settings.Text, Scopes: []string{auth.Admin}, Until: time.Now().AddDate(1, 0, 0)}
 		if target.Token, err = auth.Issue(as, who, time.Now()); err != nil {
 			return nil, err
 		}

@@ -26,18 +26,16 @@ type Caller struct {
 	User    schemas.UserID    // 0: not a user
 	Name    schemas.Name      // of the user; empty with --ids int
 	Gateway schemas.GatewayID // empty: not a gateway
-	// Tenant is that of the token's claim, if HasTenant. If the claim is a list of several, they are
-	// Tenants, and Tenant is empty; only gateways have them.
-	Tenant    string
-	HasTenant bool
-	Tenants   []string
+	// Tenant is that of the token's claim; without one it is the default tenant. If the claim is a list of several,
+	// they are Tenants, and Tenant is empty; only gateways have them.
+	Tenant  string
+	Tenants []string
+	// AnyTenant: the caller may name any tenant, because its claim is AllTenants. Only gateways and administrators have it.
+	// In int mode there are no tenants, and all of these have it.
+	AnyTenant bool
 	Scopes    []string
 	Until     time.Time // when the token expires
 }
-
-// Bound reports whether the caller may name no tenant but Tenant, or one of Tenants. A user's token without the claim is
-// of the default tenant. Gateways and administrators without the claim may name any.
-func (c *Caller) Bound() bool { return c.HasTenant || c.User != 0 && !c.May(Admin) }
 
 // May reports whether the token allows what scope says. Admin allows everything.
 func (c *Caller) May(scope string) bool {
@@ -137,13 +135,28 @@ var errNobody = errors.New("the token names neither a user (sub) nor a gateway (
 // errTenant refuses a token of a tenant in a pipeline without tenants.
 var errTenant = errors.New("the token has a tenant (tenant), which pipelines with --ids int do not have")
 
+// errAnyTenant refuses a token of a user who would see every tenant.
+var errAnyTenant = errors.New("the token's tenant (tenant) is \"*\", which only gateways (gateway_id) and administrators (presence:admin) may have")
+
 // errTenants refuses a token whose user could be one of several.
 var errTenants = errors.New("the token of a user (sub) has several tenants (tenant); only gateways (gateway_id) may have them")
 
 func (c *claims) caller(users identity.Users) (*Caller, error) {
 	who := &Caller{Gateway: schemas.GatewayID(c.Gateway), Scopes: append(c.Scope, c.Scp...), Until: c.ExpiresAt.Time}
+	who.AnyTenant = len(c.Tenant) == 1 && c.Tenant[0] == schemas.AllTenants
+	if who.AnyTenant {
+		c.Tenant = nil
+		switch {
+		case !users.Text():
+			return nil, errTenant
+		case c.Gateway == "" && !who.May(Admin):
+			return nil, errAnyTenant
+		}
+	}
+	if !users.Text() {
+		who.AnyTenant = c.Gateway != "" || who.May(Admin)
+	}
 	for _, tenant := range c.Tenant {
-		who.HasTenant = true
 		if err := schemas.CheckTenant("tenant", tenant); err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +54,7 @@ func guard(t *testing.T, change func(*auth.Config)) http.Handler {
 		if who != nil {
 			w.Header().Set("X-User", who.User.String())
 			w.Header().Set("X-Gateway", string(who.Gateway))
+			w.Header().Set("X-Any", strconv.FormatBool(who.AnyTenant))
 		}
 		w.Header().Set("X-Query", r.URL.RawQuery)
 		_, deadline := r.Context().Deadline()
@@ -328,16 +330,40 @@ func TestATenantIsOfPipelinesWithNamesAlone(t *testing.T) {
 	}
 }
 
-func TestOnlyGatewaysAndAdministratorsWithoutATenantMayNameAny(t *testing.T) {
+func TestOnlyGatewaysAndAdministratorsWhoseTenantSaysSoMayNameAny(t *testing.T) {
 	t.Parallel()
-	for bound, callers := range map[bool][]auth.Caller{
-		false: {{Gateway: "g"}, {User: 1, Scopes: []string{auth.Admin}}, {Gateway: "g", Scopes: []string{auth.Admin}}},
-		true: {{User: 1, Scopes: []string{auth.Beat}}, {Gateway: "g", HasTenant: true},
-			{User: 1, Scopes: []string{auth.Admin}, Tenant: "acme", HasTenant: true}},
+	gateway, admin := map[string]any{"sub": nil, "gateway_id": "g"}, map[string]any{"scope": "presence:admin"}
+	both := map[string]any{"sub": nil, "gateway_id": "g", "scope": "presence:admin"}
+	modes := map[string]http.Handler{"int": guard(t, nil), "text": guard(t, func(c *auth.Config) { c.Users = identity.Named(identity.Key{1}) })}
+	for name, c := range map[string]struct {
+		of            map[string]any
+		tenant        any // nil: no claim
+		inInt, inText string
+	}{
+		"a gateway":                          {gateway, nil, "200 true", "200 false"},
+		"an administrator":                   {admin, nil, "200 true", "200 false"},
+		"a gateway that administrates":       {both, nil, "200 true", "200 false"},
+		"a user":                             {nil, nil, "200 false", "200 false"},
+		"a gateway, empty":                   {gateway, "", "200 true", "200 false"},
+		"an administrator, empty":            {admin, "", "200 true", "200 false"},
+		"a gateway, any":                     {gateway, "*", "403", "200 true"},
+		"an administrator, any":              {admin, "*", "403", "200 true"},
+		"a gateway that administrates, any":  {both, []string{"*"}, "403", "200 true"},
+		"a user, any":                        {nil, "*", "403", "401"},
+		"a gateway, any and one":             {gateway, []string{"*", "acme"}, "401", "401"},
+		"an administrator, several":          {both, []string{"acme", ""}, "403", "200 false"},
+		"an administrator, any with a space": {admin, "* ", "401", "401"},
 	} {
-		for _, c := range callers {
-			if c.Bound() != bound {
-				t.Errorf("%+v: bound to its tenant is %v", c, !bound)
+		edit := map[string]any{"tenant": c.tenant}
+		maps.Copy(edit, c.of)
+		for mode, want := range map[string]string{"int": c.inInt, "text": c.inText} {
+			answer := ask(modes[mode], "GET", "/presence/42", "Authorization", "Bearer "+good(t, edit))
+			got := strconv.Itoa(answer.StatusCode)
+			if answer.StatusCode == http.StatusOK {
+				got += " " + answer.Header.Get("X-Any")
+			}
+			if got != want {
+				t.Errorf("%s with --ids %s: %s, want %s", name, mode, got, want)
 			}
 		}
 	}

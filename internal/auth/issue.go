@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Issue makes a token of who, signed with the secret of c, that processes with this Config
@@ -37,7 +39,9 @@ func Issue(c Config, who Caller, now time.Time) (string, error) {
 	switch {
 	case len(who.Tenants) > 0:
 		all["tenant"] = who.Tenants
-	case who.HasTenant:
+	case who.AnyTenant:
+		all["tenant"] = schemas.AllTenants
+	case who.Tenant != "":
 		all["tenant"] = who.Tenant
 	}
 	if c.Issuer != "" {

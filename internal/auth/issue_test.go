@@ -14,9 +14,8 @@ import (
 
 var people = identity.Named(identity.Key{1})
 
-func named(name schemas.Name, bound bool, until time.Time) Caller {
-	return Caller{User: people.ID(name.Tenant, name.Text), Name: name, Tenant: name.Tenant, HasTenant: bound,
-		Scopes: []string{Read}, Until: until}
+func named(name schemas.Name, until time.Time) Caller {
+	return Caller{User: people.ID(name.Tenant, name.Text), Name: name, Tenant: name.Tenant, Scopes: []string{Read}, Until: until}
 }
 
 func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
@@ -32,19 +31,19 @@ func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 	for _, who := range []Caller{
 		{User: 9223372036854775807, Scopes: []string{Beat, Read}, Until: until},
 		{Gateway: "gw-1", Scopes: []string{Beat}, Until: until},
-		named(schemas.Name{Text: "ann"}, false, until),
-		named(schemas.Name{Tenant: "acme", Text: "9007199254740993"}, true, until),
-		{Gateway: "gw-1", Tenant: "acme", HasTenant: true, Scopes: []string{Beat}, Until: until},
-		{Gateway: "gw-1", HasTenant: true, Scopes: []string{Beat}, Until: until},
-		{Gateway: "gw-1", HasTenant: true, Tenants: []string{"", "acme", "other-one"}, Scopes: []string{Beat}, Until: until},
+		named(schemas.Name{Text: "ann"}, until),
+		named(schemas.Name{Tenant: "acme", Text: "9007199254740993"}, until),
+		{Gateway: "gw-1", Tenant: "acme", Scopes: []string{Beat}, Until: until},
+		{Gateway: "gw-1", AnyTenant: true, Scopes: []string{Beat}, Until: until},
+		{Gateway: "gw-1", Tenants: []string{"", "acme", "other-one"}, Scopes: []string{Beat}, Until: until},
 	} {
 		token, err := Issue(config, who, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.users = identity.Users{}
-		if who.Name.Text != "" || who.HasTenant {
-			v.users = people
+		v.users = people
+		if who.User != 0 && who.Name.Text == "" {
+			v.users = identity.Users{}
 		}
 		got, err := v.verify(t.Context(), token)
 		if err != nil || !reflect.DeepEqual(*got, who) {

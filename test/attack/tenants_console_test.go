@@ -23,9 +23,9 @@ func TestNoFeedOfTheConsoleShowsChangesOfAnotherTenant(t *testing.T) {
 	acme, evil := "acme", "evil"
 	internal := h.users.ID("acme", victim).String()
 	administrator := func(tenant string) string {
-		return issued(t, auth.Caller{Gateway: "console", Tenant: tenant, HasTenant: true, Scopes: []string{auth.Admin}})
+		return issued(t, auth.Caller{Gateway: "console", Tenant: tenant, Scopes: []string{auth.Admin}})
 	}
-	several := issued(t, auth.Caller{Gateway: "console", Tenants: []string{"evil", "zeta"}, HasTenant: true, Scopes: []string{auth.Admin}})
+	several := issued(t, auth.Caller{Gateway: "console", Tenants: []string{"evil", "zeta"}, Scopes: []string{auth.Admin}})
 	for who, token := range h.callers {
 		for _, stream := range []string{"feed", "overview/stream"} {
 			path := "/console/api/" + stream

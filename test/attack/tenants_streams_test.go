@@ -42,7 +42,7 @@ func TestNoStreamShowsUsersOfAnotherTenant(t *testing.T) {
 	}
 
 	bob := func(tenant string) string {
-		return issued(t, auth.Caller{Name: schemas.Name{Text: "bob"}, Tenant: tenant, HasTenant: true, Scopes: []string{auth.Beat, auth.Read}})
+		return issued(t, auth.Caller{Name: schemas.Name{Text: "bob"}, Tenant: tenant, Scopes: []string{auth.Beat, auth.Read}})
 	}
 	watched := []string{victim, absent, h.users.ID("acme", victim).String(), "marker"}
 	evil := map[string]*heard{

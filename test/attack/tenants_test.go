@@ -242,13 +242,13 @@ func newTenants(t *testing.T) *tenants {
 	key, err := identity.ParseKey(string(text))
 	testkit.Check(t, err)
 	h.users = identity.Named(key)
-	h.root = issued(t, auth.Caller{Gateway: "root", Scopes: []string{auth.Admin}})
+	h.root = issued(t, auth.Caller{Gateway: "root", AnyTenant: true, Scopes: []string{auth.Admin}})
 	both := []string{auth.Beat, auth.Read}
 	for who, caller := range map[string]auth.Caller{
-		"a user of evil":               {Name: schemas.Name{Text: "mallory"}, Tenant: "evil", HasTenant: true, Scopes: both},
-		"a gateway of evil":            {Gateway: "gw", Tenant: "evil", HasTenant: true, Scopes: both},
-		"an administrator of evil":     {Gateway: "gw-2", Tenant: "evil", HasTenant: true, Scopes: []string{auth.Admin}},
-		"a user who is called as acme": {Name: schemas.Name{Text: "acme"}, Tenant: "evil", HasTenant: true, Scopes: both},
+		"a user of evil":               {Name: schemas.Name{Text: "mallory"}, Tenant: "evil", Scopes: both},
+		"a gateway of evil":            {Gateway: "gw", Tenant: "evil", Scopes: both},
+		"an administrator of evil":     {Gateway: "gw-2", Tenant: "evil", Scopes: []string{auth.Admin}},
+		"a user who is called as acme": {Name: schemas.Name{Text: "acme"}, Tenant: "evil", Scopes: both},
 	} {
 		h.callers[who] = issued(t, caller)
 	}
