@@ -121,7 +121,6 @@ func (s source) documents() ([]file, error) {
 	var all []file
 	for from, to := range map[string]string{
 		"LICENSE": "usr/share/doc/stillhere/copyright", "README.md": "usr/share/doc/stillhere/README.md",
-		"docs/reference/stillhere.1":              "usr/share/man/man1/stillhere.1",
 		"cmd/stillhere/completion/stillhere.bash": "usr/share/bash-completion/completions/stillhere",
 		"cmd/stillhere/completion/stillhere.zsh":  "usr/share/zsh/vendor-completions/_stillhere",
 		"cmd/stillhere/completion/stillhere.fish": "usr/share/fish/vendor_completions.d/stillhere.fish",

@@ -1,6 +1,5 @@
-// Package reference writes the pages of docs/reference and the manual page from what the program
-// itself says: the model of its command line, its OpenAPI and AsyncAPI documents, and the
-// metrics that its source declares. It is used by "go generate ./cmd/stillhere" and by a test that
+// Package reference writes the pages of docs/reference from what the program itself says: the model of
+// its command line, and the metrics that its source declares. It is used by "go generate ./cmd/stillhere" and by a test that
 // fails when a page is out of date; the program does not contain it.
 package reference
 

@@ -50,26 +50,6 @@ func TestAFlagOfSeveralCommandsIsListedOnce(t *testing.T) {
 	}
 }
 
-func TestNothingInTheManualIsACommandOfItsFormatterByAccident(t *testing.T) {
-	t.Parallel()
-	page := Manual(parse(t))
-	if !strings.Contains(page, ".SS \"topics apply <names> ... [flags]\"") || !strings.Contains(page, "\n\\fB\\-\\-own\\fR\n\\&.Not") {
-		t.Errorf("the page is\n%s", page)
-	}
-	known := []string{".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi"}
-	for line := range strings.Lines(page) {
-		if command, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, "'") ||
-			strings.HasPrefix(line, ".") && !slices.Contains(known, command) {
-			t.Errorf("the formatter takes this for a command: %q", line)
-		}
-	}
-	for text, want := range map[string]string{".TH x": `\&.TH x`, "'a": `\&'a`, `a\b-c`: `a\eb\-c`, "a\n.b": "a .b"} {
-		if got := roff(text); got != want {
-			t.Errorf("%q becomes %q, not %q", text, got, want)
-		}
-	}
-}
-
 // metricsIn reads the metrics of a file with this body.
 func metricsIn(t *testing.T, body string) ([]Metric, error) {
 	t.Helper()
@@ -110,33 +90,5 @@ func TestAMetricWhoseNameCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
 	if _, err := metricsIn(t, `var g = f.NewGauge(prometheus.GaugeOpts{Name: name(), Help: "G."})`); err == nil {
 		t.Error("it is left out")
-	}
-}
-
-func TestFieldsOfNestedObjectsAreInTheTable(t *testing.T) {
-	t.Parallel()
-	page, err := HTTP([]byte(`
-info: {description: About.}
-paths:
-  /a:
-    get:
-      summary: Read.
-      parameters: [{name: limit, in: query, schema: {type: integer, minimum: 1, maximum: 9, default: 3}}]
-      responses:
-        '200': {description: Fine., content: {application/json: {schema: {$ref: '#/components/schemas/User'}}}}
-        default: {$ref: '#/components/responses/Error'}
-components:
-  responses: {Error: {description: Wrong.}}
-  schemas:
-    User: {type: object, properties: {list: {type: array, items: {type: object, properties: {id: {type: [string, 'null']}}}}}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"## GET /a\n\nRead.", "| `limit` | query | integer 1 to 9, default 3 |", "[User](#user)",
-		"| `list` | list of object |", "| `list[].id` | string or null |"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
 	}
 }
