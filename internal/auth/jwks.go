@@ -67,8 +67,12 @@ func keysOf(file string) (*jwks, error) {
 		return nil, err
 	}
 	set, unusable, err := parseKeys(context.Background(), text)
-	if err == nil && len(unusable) > 0 {
+	switch {
+	case err != nil:
+	case len(unusable) > 0:
 		err = fmt.Errorf("%s has keys that cannot be used; remove them: %w", file, errors.Join(unusable...))
+	case isEmpty(set):
+		err = errNoneUsable
 	}
 	if err != nil {
 		return nil, err
@@ -93,6 +97,10 @@ func (k *jwks) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case errors.Is(err, errNoneUsable):
+			wait = retry
+			retry = min(2*retry, retryMost)
+			k.log.Error("the issuer has no key that can be used: all tokens are refused", "url", faults.URL(k.url), "again_in", wait)
 		case err != nil:
 			wait = retry
 			retry = min(2*retry, retryMost)
@@ -159,10 +167,21 @@ func (k *jwks) fetch(ctx context.Context) error {
 		k.log.Warn("some keys cannot be used: tokens that are signed with them are refused", "url", faults.URL(k.url), "keys", len(unusable), "error", unusable[0])
 	}
 	k.known.Store(&set)
+	if isEmpty(set) {
+		return errNoneUsable
+	}
 	return nil
 }
 
-// parseKeys reads a key set. unusable are the faults of keys that verify no token: those that are
+// errNoneUsable says that a key set was read and verifies nothing. An issuer that has withdrawn all its keys publishes one.
+var errNoneUsable = errors.New("the key set has no key that can be used")
+
+func isEmpty(set keyfunc.Keyfunc) bool {
+	all, err := set.Storage().KeyReadAll(context.Background())
+	return err == nil && len(all) == 0
+}
+
+// parseKeys reads a key set, which may be empty. unusable are the faults of keys that verify no token: those that are
 // not understood or incomplete (RFC 7517, section 5), those for encryption, and RSA keys that
 // are too short to be secure.
 func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, unusable []error, err error) {
@@ -172,8 +191,8 @@ func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, unusable 
 	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, nil, fmt.Errorf("reading the key set: %w", err)
 	}
-	if len(all.Keys) == 0 {
-		return nil, nil, errors.New("the key set is empty")
+	if all.Keys == nil {
+		return nil, nil, errors.New("reading the key set: it has no keys")
 	}
 	if set, err = keyfunc.NewJWKSetJSON(json.RawMessage(`{"keys":[]}`)); err != nil {
 		return nil, nil, err
@@ -202,9 +221,6 @@ func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, unusable 
 				good = append(good, k)
 			}
 		}
-	}
-	if len(good) == 0 {
-		return nil, nil, fmt.Errorf("none of the %d keys can be used: %w", len(all.Keys), errors.Join(unusable...))
 	}
 	return set, unusable, set.Storage().KeyReplaceAll(ctx, good)
 }
