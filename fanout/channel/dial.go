@@ -16,10 +16,15 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud
 	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
 	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
+	netip.MustParseAddr("168.63.129.16"),   // Azure's wire server
 }
 
-// nat64 is the prefix under which IPv4 addresses are reached from IPv6 (RFC 6052).
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+// nat64 is the prefix under which IPv4 addresses are reached from IPv6 (RFC 6052). Where an address of localNAT64 leads
+// (RFC 8215) is the network's own rule, so all of them are refused.
+var (
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+)
 
 // dialer connects to receivers. Unless linkLocal is set, it refuses link-local and metadata addresses,
 // after names have been resolved, so no name can lead there.
@@ -46,7 +51,7 @@ func mayReach(a netip.Addr) error {
 		bytes := plain.As16()
 		plain = netip.AddrFrom4([4]byte(bytes[12:]))
 	}
-	if plain.IsLinkLocalUnicast() || plain.IsLinkLocalMulticast() || slices.Contains(metadata, plain) {
+	if plain.IsLinkLocalUnicast() || plain.IsLinkLocalMulticast() || localNAT64.Contains(plain) || slices.Contains(metadata, plain) {
 		return fmt.Errorf("url: leads to %s, which is link-local or a cloud's metadata service; --allow-link-local permits it", a)
 	}
 	return nil

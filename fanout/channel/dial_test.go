@@ -52,7 +52,8 @@ func resolver(t *testing.T, address netip.Addr) *net.Resolver {
 
 func TestANameThatLeadsToALinkLocalOrMetadataAddressIsNotDialed(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"169.254.169.254", "169.254.0.1", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "100.100.100.200"} {
+	for _, address := range []string{"169.254.169.254", "169.254.0.1", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "100.100.100.200",
+		"168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:ffff::1"} {
 		to := netip.MustParseAddr(address)
 		hook, err := NewWebhook(WebhookConfig{URL: "http://receiver.test:80/", Source: "/here"}, slog.New(slog.DiscardHandler))
 		if err != nil {
