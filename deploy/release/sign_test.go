@@ -86,3 +86,26 @@ func TestAnotherSignerIsRefused(t *testing.T) {
 		t.Errorf("the signature of an unknown key is accepted: %s", answer)
 	}
 }
+
+func TestAFileThatWasNotSignedIsRefusedAndOneThatIsMissingNamed(t *testing.T) {
+	t.Parallel()
+	out, signers := signed(t)
+	archive := filepath.Join(out, "stillhere.tar.gz")
+	check(t, os.Remove(archive))
+	if answer, err := verify(out, signers); err != nil || !strings.Contains(answer, "lacks:\nstillhere.tar.gz\n") {
+		t.Errorf("without the archive: %v: %s", err, answer)
+	}
+	for _, name := range []string{"stillhere_linux_amd64.tar.gz", ".hidden", "a b", "image/more", "image/blobs/more", "SHA256SUMS.txt"} {
+		path := filepath.Join(out, name)
+		check(t, os.WriteFile(path, []byte("program"), 0o600))
+		if answer, err := verify(out, signers); err == nil {
+			t.Errorf("%q, which nobody signed, is taken: %s", name, answer)
+		}
+		check(t, os.Remove(path))
+	}
+	check(t, os.WriteFile(filepath.Join(filepath.Dir(out), "program"), []byte("program"), 0o600))
+	check(t, os.Symlink("../program", archive))
+	if answer, err := verify(out, signers); err == nil {
+		t.Errorf("a link is taken for the archive: %s", answer)
+	}
+}
