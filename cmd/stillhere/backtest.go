@@ -94,6 +94,9 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if notice := report.Notice(); notice != "" && (c.JSON || c.Output != output.TableFormat) {
+		fmt.Fprintln(os.Stderr, "stillhere: "+notice)
+	}
 	switch {
 	case c.JSON:
 		return printJSON(report)

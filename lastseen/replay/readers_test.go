@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 //go:embed testdata/read_parquet.py
@@ -15,6 +18,27 @@ var readParquet []byte
 
 // TestDuckDBAndPyarrowReadParquetFiles needs a Python that has both: python3, or
 // the one that STILLHERE_TEST_PYTHON names.
+func TestEveryColumnOfAParquetFileIsCompressed(t *testing.T) {
+	t.Parallel()
+	changes := entries(7, 50, 3000)
+	var stretches, states bytes.Buffer
+	s := SessionWriter(IDs, Parquet, &stretches)
+	must(t, s.Write(&Session{User: 5, Kind: 1, Start: changes[0].At, End: changes[9].At}))
+	must(t, s.Close())
+	w := States(Parquet, &states)
+	must(t, w.Write(&changes[3]))
+	must(t, w.Close())
+	for name, content := range map[string][]byte{"changes": written(t, Parquet, changes), "sessions": stretches.Bytes(), "states": states.Bytes()} {
+		file, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
+		must(t, err)
+		for _, column := range file.Metadata().RowGroups[0].Columns {
+			if column.MetaData.Codec != format.Zstd {
+				t.Errorf("%s: the column %s is %s", name, column.MetaData.PathInSchema, column.MetaData.Codec)
+			}
+		}
+	}
+}
+
 func TestDuckDBAndPyarrowReadParquetFiles(t *testing.T) {
 	t.Parallel()
 	python := os.Getenv("STILLHERE_TEST_PYTHON")
@@ -27,8 +51,8 @@ func TestDuckDBAndPyarrowReadParquetFiles(t *testing.T) {
 	dir := t.TempDir()
 	changes := entries(7, 50, 3000)
 	changes[17].Device, changes[17].LastSeen, changes[17].LastActive, changes[17].Kinds = 0, 0, 0, 0
-	for _, format := range []Format{Parquet, CSV, JSONL} {
-		must(t, os.WriteFile(filepath.Join(dir, "changes."+string(format)), written(t, format, changes), 0o600))
+	for _, kind := range []Format{Parquet, CSV, JSONL} {
+		must(t, os.WriteFile(filepath.Join(dir, "changes."+string(kind)), written(t, kind, changes), 0o600))
 	}
 	var stretches, states bytes.Buffer
 	s := SessionWriter(IDs, Parquet, &stretches)

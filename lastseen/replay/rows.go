@@ -15,7 +15,7 @@ import (
 
 // changeRow is a change in int mode.
 type changeRow struct {
-	Event string `parquet:"event_id,delta,uncompressed"` // all but the time in it is random
+	Event string `parquet:"event_id,delta"`
 	User  int64  `parquet:"user_id" json:",string"`
 	changed
 }
@@ -25,13 +25,13 @@ type changeRow struct {
 // parquet-go reads null as empty there.
 type (
 	namedChange struct {
-		Event  string  `parquet:"event_id,delta,uncompressed"`
+		Event  string  `parquet:"event_id,delta"`
 		Tenant *string `parquet:"tenant,dict"`
 		Name   *string `parquet:"name"`
 		changed
 	}
 	namedChangeID struct {
-		Event  string  `parquet:"event_id,delta,uncompressed"`
+		Event  string  `parquet:"event_id,delta"`
 		Tenant *string `parquet:"tenant,dict"`
 		Name   *string `parquet:"name"`
 		User   int64   `parquet:"user_id" json:",string"`

@@ -75,7 +75,9 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 			r.From = record.Time
 		}
 		r.To = max(r.To, record.Time)
-		within.take(record)
+		if within.take(record) && record.Time >= o.From {
+			r.Counted++
+		}
 		for _, t := range trials {
 			t.apply(record, &frame)
 		}

@@ -87,6 +87,21 @@ func TestAMorePatientPolicyLetsFewerUsersFlap(t *testing.T) {
 	}
 }
 
+func TestAReportOfNothingButWarmUpSaysSo(t *testing.T) {
+	t.Parallel()
+	for warmUp, counted := range map[time.Duration]bool{0: true, time.Minute: true, 599 * time.Second: true, 10 * time.Minute: false, time.Hour: false} {
+		source, err := OpenRecording(bytes.NewReader(heartbeats(t)))
+		must(t, err)
+		r, err := Run(t.Context(), source, Options{Policies: policies(t), WarmUp: warmUp})
+		must(t, err)
+		var text strings.Builder
+		must(t, r.WriteText(&text))
+		if said := strings.Contains(text.String(), "All of it is warm-up"); said == counted || (r.Counted > 0) != counted || r.Counted > r.Records {
+			t.Errorf("a warm-up of %s: %d of %d records count\n%s", warmUp, r.Counted, r.Records, text.String())
+		}
+	}
+}
+
 func TestTheSameRecordingGivesTheSameReport(t *testing.T) {
 	t.Parallel()
 	recording := heartbeats(t)

@@ -66,7 +66,8 @@ func newCounted(partitions int32, warmUp schemas.Millis) *counted {
 	return c
 }
 
-func (c *counted) take(r *schemas.Record) {
+// take reports whether the warm-up is over.
+func (c *counted) take(r *schemas.Record) bool {
 	if c.begun[r.Partition] == 0 {
 		c.begun[r.Partition] = r.Time
 	}
@@ -75,6 +76,7 @@ func (c *counted) take(r *schemas.Record) {
 		of.from = r.Offset
 	}
 	of.to = r.Offset
+	return of.from >= 0
 }
 
 // has reports whether the heartbeats that count have caused the change.

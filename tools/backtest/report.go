@@ -16,6 +16,7 @@ type Report struct {
 	From       schemas.Millis `json:"from"`
 	To         schemas.Millis `json:"to"`
 	Records    int64          `json:"records"`
+	Counted    int64          `json:"records_counted"` // those after the warm-up and From
 	Unreadable int64          `json:"unreadable,omitempty"`
 	Beats      int64          `json:"beats"`
 	WarmUp     float64        `json:"warm_up_seconds"`
@@ -68,10 +69,22 @@ func spreadOf(values []int32) Spread {
 	return Spread{Count: len(values), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: values[len(values)-1]}
 }
 
+// Notice says why the report means nothing; empty: it means something.
+func (r *Report) Notice() string {
+	if r.Records == 0 || r.Counted > 0 {
+		return ""
+	}
+	return fmt.Sprintf("All of it is warm-up: nothing was counted, so every number of this report is 0. "+
+		"Take heartbeats of more than %s, or a shorter --warm-up.", seconds(r.WarmUp))
+}
+
 // WriteText writes the report as a table with a column for each policy.
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d records with %d beats from %s to %s; the first %s of each partition are warm-up\n\n",
 		r.Records, r.Beats, r.From, r.To, seconds(r.WarmUp))
+	if notice := r.Notice(); notice != "" {
+		fmt.Fprintf(w, "%s\n\n", notice)
+	}
 	if r.Tenant != nil {
 		whose := "the default tenant"
 		if *r.Tenant != "" {
