@@ -13,7 +13,7 @@ func TestAWebhookThatWouldBeUnsafeDoesNotStart(t *testing.T) {
 		"short secret":     {[]string{"--url", "http://127.0.0.1:1/", "--secret", "s3cret"}, "at least 32 bytes"},
 		"metadata address": {[]string{"--url", "http://169.254.169.254/latest/"}, "--allow-link-local"},
 		"link-local":       {[]string{"--url", "http://[fe80::1%25lo]:80/"}, "--allow-link-local"},
-		"credentials":      {[]string{"--url", "ftp://admin:hunter2@host/?token=t0ken"}, "ftp://host/"},
+		"credentials":      {[]string{"--url", "ftp://admin:hunter2@127.0.0.1/?token=t0ken"}, "ftp://127.0.0.1/"},
 	} {
 		code, _, errs := stillhere(t, "", append([]string{"channel", "webhook"}, c.args...)...)
 		if code == 0 || !strings.Contains(errs, c.want) || strings.Contains(errs, "hunter2") || strings.Contains(errs, "t0ken") {

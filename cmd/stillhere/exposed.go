@@ -23,7 +23,7 @@ var (
 // read in the process list, for commands that listen or connect off the loopback. It names every
 // such flag and where its value belongs.
 func refuseExposed(parsed *kong.Context) error {
-	if parsed.Selected() == nil {
+	if parsed.Selected() == nil || strings.HasPrefix(parsed.Command(), "context ") { // which keeps addresses and connects to none
 		return nil
 	}
 	reason := exposure(parsed)
