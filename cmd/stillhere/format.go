@@ -47,7 +47,7 @@ type linesFlag struct {
 // AfterApply is called by the parser.
 func (f *linesFlag) AfterApply() error { return output.Check(os.Stdout, f.Output) }
 
-// printLinesOr prints rows in the format of the flag, else as lines.
+// printLinesOr prints rows in the format of the flag, else as lines. A line shows texts of somebody with output.Shown.
 func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any,
 	line func(R) string) error {
 	if f.Output != "" {

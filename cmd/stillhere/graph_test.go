@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/identity"
 )
 
 func TestAMisspeltGraphIsNoEmptyGraph(t *testing.T) {
@@ -36,5 +39,32 @@ func TestAFileInWhichNoLineIsAnEdgeIsAFault(t *testing.T) {
 		if code != want || want != 0 && !strings.Contains(errs, "no line of") {
 			t.Errorf("%q: exit %d, %s", text, code, errs)
 		}
+	}
+}
+
+func TestFollowersArePrintedWithoutWhatTerminalsObey(t *testing.T) {
+	folder := t.TempDir()
+	key := filepath.Join(folder, "identity.key")
+	if err := os.WriteFile(key, []byte(identity.NewKey().Hex()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	follow := func(command string, more ...string) string {
+		args := append([]string{"graph", command, "ann"}, more...)
+		code, out, errs := printed(t, append(args, "--ids", "text", "--identity-key-file", key, "--sqlite", filepath.Join(folder, "graph.db"))...)
+		if code != 0 {
+			t.Fatalf("%v: %s", args, errs)
+		}
+		return out
+	}
+	for _, name := range []string{"eve\x1b[2J", "two\nbob", "\u202egnp.exe", "=HYPERLINK(1)"} {
+		follow("add", name)
+	}
+	lines := strings.Split(strings.TrimSuffix(follow("followers"), "\n"), "\n")
+	slices.Sort(lines)
+	if want := []string{"=HYPERLINK(1)", `\u202egnp.exe`, `eve\x1b[2J`, `two\nbob`}; !slices.Equal(lines, want) {
+		t.Errorf("printed are %q, want %q", lines, want)
+	}
+	if out := follow("followers", "--output", "csv"); !strings.Contains(out, "\n'=HYPERLINK(1)\n") {
+		t.Errorf("in CSV a name is a formula: %q", out)
 	}
 }

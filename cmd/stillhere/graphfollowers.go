@@ -34,7 +34,8 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 			return printCount(c.linesFlag, n)
 		}
 		text := of.users.Text()
-		return printLinesOr(c.linesFlag, followersOf(ctx, store, of.users, user, c.Limit), followerColumns(text), follower.object, follower.text)
+		return printLinesOr(c.linesFlag, followersOf(ctx, store, of.users, user, c.Limit), followerColumns(text), follower.object,
+			func(f follower) string { return output.Shown(f.text()) })
 	})
 }
 

@@ -312,7 +312,7 @@ func TestNamesAreWhatStandardReadersRead(t *testing.T) {
 	must(t, err)
 	for i, r := range records[1:] {
 		// A reader of Go's makes \r\n in quotes \n.
-		if want := strings.ReplaceAll(rows[i].Name.Text, "\r\n", "\n"); r[1] != rows[i].Name.Tenant || r[2] != want || r[3] != rows[i].User.String() {
+		if want := strings.ReplaceAll(MarkedText(rows[i].Name.Text), "\r\n", "\n"); r[1] != rows[i].Name.Tenant || r[2] != want || r[3] != rows[i].User.String() {
 			t.Fatalf("%q, want %+v", r, rows[i])
 		}
 	}

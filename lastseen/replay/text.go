@@ -14,8 +14,18 @@ import (
 // flushBytes is how many bytes of lines are written at a time.
 const flushBytes = 256 << 10
 
-// lineWriter writes values R as lines of JSON or CSV with the columns of P. In CSV, null is empty
-// and device kinds are separated by bars.
+// MarkedText is a text in a cell of CSV. Spreadsheets take one that begins with =, +, -, @, a tab or a carriage return for a
+// formula, and a user may be called so: an apostrophe before it says that it is text. One that begins with an apostrophe
+// gets another one, so that whoever drops the first apostrophe of a cell has the text. Numbers and instants are not texts.
+func MarkedText(text string) string {
+	if text != "" && strings.IndexByte("=+-@\t\r'", text[0]) >= 0 {
+		return "'" + text
+	}
+	return text
+}
+
+// lineWriter writes values R as lines of JSON or CSV with the columns of P. In CSV, null is empty,
+// device kinds are separated by bars, and texts are MarkedText.
 type lineWriter[R, P any] struct {
 	w       io.Writer
 	set     func(*R, *P)
@@ -128,8 +138,11 @@ func (l *lineWriter[R, P]) Flush() error {
 
 func (l *lineWriter[R, P]) Close() error { return l.Flush() }
 
-// appendText appends text with the escapes of JSON or of RFC 4180.
+// appendText appends text with the escapes of JSON, or marked and with those of RFC 4180.
 func appendText(b []byte, text string, asJSON bool) []byte {
+	if !asJSON {
+		text = MarkedText(text)
+	}
 	plain := true
 	for i := range len(text) {
 		c := text[i]

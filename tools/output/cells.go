@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -46,6 +47,9 @@ func cells(columns []column, where place, row any) (all []string) {
 func cell(value any, where place) string {
 	switch v := value.(type) {
 	case string:
+		if where == inCSV {
+			return replay.MarkedText(v)
+		}
 		return v
 	case schemas.Millis:
 		switch {
@@ -57,7 +61,7 @@ func cell(value any, where place) string {
 		return v.String()
 	case []string:
 		if where == inCSV {
-			return strings.Join(v, "|")
+			return replay.MarkedText(strings.Join(v, "|"))
 		}
 		return strings.Join(v, ", ")
 	}

@@ -1,9 +1,11 @@
 package output
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +29,43 @@ func fruits(err error) iter.Seq2[fruit, error] {
 	return func(yield func(fruit, error) bool) {
 		if yield(fruit{"apple, red", 1000, []string{"a", "b"}}, nil) {
 			yield(fruit{Name: "fig"}, err)
+		}
+	}
+}
+
+func TestNoTextOfACSVFileIsAFormulaAndNumbersStayNumbers(t *testing.T) {
+	t.Parallel()
+	type cell struct {
+		Text  string
+		Name  *string
+		Words []string
+		Count int64
+		Share float64
+		At    schemas.Millis
+	}
+	columns := []Column[cell]{
+		{"text", "TEXT", func(c cell) any { return c.Text }},
+		{"name", "NAME", func(c cell) any { return c.Name }},
+		{"words", "WORDS", func(c cell) any { return c.Words }},
+		{"count", "COUNT", func(c cell) any { return c.Count }},
+		{"share", "SHARE", func(c cell) any { return c.Share }},
+		{"at", "AT", func(c cell) any { return c.At }},
+	}
+	for text, want := range map[string]string{
+		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@a:b.c": "'@a:b.c", "\t=1": "'\t=1", "'tis": "''tis", "a=1": "a=1", "": "", " =1": " =1", "1": "1",
+	} {
+		var out strings.Builder
+		rows := func(yield func(cell, error) bool) { yield(cell{text, &text, []string{text, "x"}, -7, -0.5, -1}, nil) }
+		if err := Write(&out, CSV, rows, columns, func(c cell) any { return c }); err != nil {
+			t.Fatal(err)
+		}
+		all, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+		words := want + "|x"
+		if text == "" {
+			words = "|x"
+		}
+		if got := []string{want, want, words, "-7", "-0.5", schemas.Millis(-1).String()}; err != nil || len(all) != 2 || !slices.Equal(all[1], got) {
+			t.Errorf("%q is written as %q, want %q (%v)", text, all, got, err)
 		}
 	}
 }
