@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/stillhere/stillhere/internal/faults"
+	"github.com/stillhere/stillhere/internal/keys"
 )
 
 const (
@@ -62,7 +62,7 @@ func watchKeys(ctx context.Context, url string, log *slog.Logger) *jwks {
 
 // keysOf reads the keys of a file, once.
 func keysOf(file string) (*jwks, error) {
-	text, err := os.ReadFile(file)
+	text, err := keys.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

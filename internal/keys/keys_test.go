@@ -3,6 +3,7 @@ package keys_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -150,5 +151,38 @@ func TestASecretIsNotInWhatIsLogged(t *testing.T) {
 func redirect(addr string) func(ctx context.Context, network, asked string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+}
+
+func TestASecretThatOthersMayWriteOrReplaceIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, folder os.FileMode
+		taken        bool
+	}{
+		"own":                      {0o600, 0o700, true},
+		"readable":                 {0o644, 0o755, true},
+		"mounted":                  {0o440, 0o755, true},
+		"in a sticky folder":       {0o600, 0o777 | os.ModeSticky, true},
+		"the group may write":      {0o660, 0o700, false},
+		"everybody may write":      {0o602, 0o700, false},
+		"everybody may replace it": {0o600, 0o777, false},
+	} {
+		folder := filepath.Join(t.TempDir(), "secrets")
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(folder, "secret")
+		link := filepath.Join(t.TempDir(), "link") // as Kubernetes mounts them
+		if err := errors.Join(os.WriteFile(file, []byte("hush"), 0o600), os.Chmod(file, c.file), os.Chmod(folder, c.folder), os.Symlink(file, link)); err != nil {
+			t.Fatal(err)
+		}
+		value, err := keys.Secret{File: file}.Read()
+		if (err == nil) != c.taken || c.taken && value != "hush" || !c.taken && !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %q, %v", name, value, err)
+		}
+		if _, err := (keys.Secret{File: link}).Read(); c.folder != 0o777 && (err == nil) != c.taken {
+			t.Errorf("%s, by a link: %v", name, err)
+		}
 	}
 }

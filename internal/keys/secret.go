@@ -2,7 +2,6 @@ package keys
 
 import (
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -21,7 +20,7 @@ func (s Secret) Read() (string, error) {
 	if s.File == "" {
 		return s.Value, nil
 	}
-	text, err := os.ReadFile(s.File)
+	text, err := ReadFile(s.File)
 	if err != nil {
 		return "", fmt.Errorf("reading a secret: %w", err)
 	}

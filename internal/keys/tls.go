@@ -77,6 +77,9 @@ func (t TLS) config(host string) (*tls.Config, error) {
 		return nil, errors.New("a certificate and its key go together")
 	}
 	if t.Cert != "" {
+		if _, err := ReadFile(t.Key); err != nil {
+			return nil, fmt.Errorf("reading this client's key: %w", err)
+		}
 		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 		if err != nil {
 			return nil, fmt.Errorf("reading this client's certificate: %w", err)
