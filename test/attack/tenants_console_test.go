@@ -6,12 +6,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -179,5 +181,35 @@ func TestExplainTellsAnAdministratorOfATenantNothingOfOtherTenantsChanges(t *tes
 		if strings.ContainsAny(unknown, "0123456789") {
 			t.Errorf("%s: the answer has numbers: %s", name, unknown)
 		}
+	}
+}
+
+func TestATenantsAdministratorLeavesStreamsOfTheConsoleToOthers(t *testing.T) {
+	t.Parallel()
+	h := newTenants(t)
+	var opened int
+	for i := range 70 { // more than the process has
+		// Its administrators have many names.
+		token := issued(t, auth.Caller{Gateway: schemas.GatewayID(fmt.Sprint("console-", i)), Tenant: "evil", Scopes: []string{auth.Admin}})
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.Listen+"/console/api/"+[]string{"feed", "overview/stream"}[i%2], nil)
+		testkit.Check(t, err)
+		request.Header.Set("Authorization", "Bearer "+token)
+		answer, err := new(http.Client).Do(request)
+		testkit.Check(t, err)
+		defer answer.Body.Close()
+		switch answer.StatusCode {
+		case http.StatusOK:
+			opened++
+		case http.StatusTooManyRequests:
+		default:
+			t.Errorf("a stream is answered %s", answer.Status)
+		}
+	}
+	if opened == 0 || opened > 16 {
+		t.Errorf("a tenant has %d streams", opened)
+	}
+	acme := issued(t, auth.Caller{Gateway: "console", Tenant: "acme", Scopes: []string{auth.Admin}})
+	for _, token := range []string{acme, h.root} {
+		h.console(token, "feed").await("event: open")
 	}
 }

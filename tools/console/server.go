@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -52,6 +53,7 @@ type Server struct {
 		tail *tail
 	}
 	streams chan struct{} // has an element for each open stream
+	each    *quota.Quota[string]
 	trying  chan struct{} // has an element while a policy is tried
 
 	ends    context.Context //nolint:containedctx // ends with Run: streams end then
@@ -64,12 +66,13 @@ func For(mode string) func(app.ConsoleParts) (app.Console, error) {
 	return func(parts app.ConsoleParts) (app.Console, error) { return New(mode, parts) }
 }
 
-// maxStreams bounds the open streams of the console of one process.
-const maxStreams = 64
+// maxStreams bounds the open streams of the console of one process, maxStreamsEach those of one tenant or, of senders who
+// are bound to none, of one sender. So no tenant's administrator keeps the others out.
+const maxStreams, maxStreamsEach = 64, 16
 
 // New makes a Server.
 func New(mode string, parts app.ConsoleParts) (*Server, error) {
-	s := &Server{ConsoleParts: parts, mode: mode, started: time.Now(), streams: make(chan struct{}, maxStreams),
+	s := &Server{ConsoleParts: parts, mode: mode, started: time.Now(), streams: make(chan struct{}, maxStreams), each: quota.New[string](maxStreamsEach),
 		trying: make(chan struct{}, 1)}
 	var err error
 	if s.Cluster, err = kafka.Settings(parts.Config.Kafka).Config(); err != nil {

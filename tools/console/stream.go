@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
@@ -60,15 +62,13 @@ func (s *Server) streaming(prepare func(r *http.Request) (func(ctx context.Conte
 			s.refuse(w, r, err)
 			return
 		}
-		select {
-		case s.streams <- struct{}{}:
-			defer func() { <-s.streams }()
-		default:
+		leave, err := s.admit(r)
+		if err != nil {
 			w.Header().Set("Retry-After", "5")
-			s.refuse(w, r, &statusError{http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_requests",
-				Reason: fmt.Sprintf("this process serves %d streams of the console already", maxStreams)}})
+			s.refuse(w, r, err)
 			return
 		}
+		defer leave()
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(s.ends, cancel)()
@@ -99,4 +99,35 @@ func (s *Server) streaming(prepare func(r *http.Request) (func(ctx context.Conte
 			_ = to.send("error", map[string]any{"error": map[string]any{"status": status, "message": shown.Error()}})
 		}
 	})
+}
+
+// admit counts a stream. leave ends that.
+func (s *Server) admit(r *http.Request) (leave func(), err error) {
+	holder := holderOf(ingest.CallerOf(r.Context()))
+	refuse := func(reason string) error {
+		return &statusError{http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_requests", Reason: reason}}
+	}
+	if !s.each.Take(holder) {
+		return nil, refuse(fmt.Sprintf("this process serves %d streams of the console to you already", maxStreamsEach))
+	}
+	select {
+	case s.streams <- struct{}{}:
+		return func() { <-s.streams; s.each.Give(holder) }, nil
+	default:
+		s.each.Give(holder)
+		return nil, refuse(fmt.Sprintf("this process serves %d streams of the console already", maxStreams))
+	}
+}
+
+// holderOf is whose streams are counted together: those of a tenant, else of a gateway or user; empty: not known.
+func holderOf(c *ingest.Caller) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Bound:
+		return "tenant " + strings.Join(append(slices.Clone(c.Tenants), c.Tenant), ",")
+	case c.Gateway != "":
+		return "gateway " + string(c.Gateway)
+	}
+	return "user " + c.User.String()
 }
