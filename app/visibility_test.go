@@ -339,7 +339,7 @@ func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 		tries <- strings.Join(m.Recipients, " ")
 	}))
 	t.Cleanup(receiver.Close)
-	hook, err := channel.NewWebhook(channel.WebhookConfig{URL: receiver.URL, Source: "/stillhere"}, slog.New(slog.DiscardHandler))
+	hook, err := channel.NewWebhook(channel.WebhookConfig{Private: true, URL: receiver.URL, Source: "/stillhere"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

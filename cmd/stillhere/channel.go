@@ -109,6 +109,7 @@ func (c *channelLive) Run(ctx context.Context) error {
 type channelWebhook struct {
 	URL        string          `name:"url" help:"URL to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
 	LinkLocal  bool            `name:"allow-link-local" help:"Allow link-local addresses and cloud metadata services, also as the result of a name lookup; they are refused otherwise." group:"Webhook:"`
+	Private    bool            `name:"allow-private" help:"With --tenant: allow private and loopback addresses. They are refused otherwise, because the tenant chooses the URL; without --tenant they are allowed." group:"Webhook:"`
 	Secret     string          `help:"Key of the signature, at least 32 bytes; better set in STILLHERE_SECRET or a file. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" secret:"" xor:"secret"`
 	SecretFile string          `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
 	Source     string          `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
@@ -130,7 +131,7 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 		return fmt.Errorf("--secret-file: %w", err)
 	}
 	log := c.logger()
-	hook, err := channel.NewWebhook(channel.WebhookConfig{URL: c.URL, Source: c.Source, Secret: []byte(secret), LinkLocal: c.LinkLocal}, log)
+	hook, err := channel.NewWebhook(channel.WebhookConfig{URL: c.URL, Source: c.Source, Secret: []byte(secret), LinkLocal: c.LinkLocal, Private: c.Private || len(c.Tenant) == 0}, log)
 	if err != nil {
 		return misused(err)
 	}

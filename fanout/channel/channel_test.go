@@ -110,7 +110,7 @@ func TestAReceiverThatFailsOrHangsForSomeUsersDelaysNobodyElse(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Client: server.Client()}, slog.New(slog.DiscardHandler))
+	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Client: server.Client()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,33 +26,41 @@ var (
 	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
 )
 
-// dialer connects to receivers. Unless linkLocal is set, it refuses link-local and metadata addresses,
-// after names have been resolved, so no name can lead there.
-func dialer(linkLocal bool) *net.Dialer {
+// carriers is the address space of carriers (RFC 6598), which netip does not count as private.
+var carriers = netip.MustParsePrefix("100.64.0.0/10")
+
+// reach says which addresses receivers may have besides public ones.
+type reach struct{ linkLocal, private bool }
+
+// dialer connects to receivers. It judges addresses after names have been resolved, so no name leads to one that is refused.
+func (of reach) dialer() *net.Dialer {
 	d := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
-	if !linkLocal {
-		d.Control = func(_, address string, _ syscall.RawConn) error { return mayDial(address) }
+	if of != (reach{true, true}) {
+		d.Control = func(_, address string, _ syscall.RawConn) error { return of.mayDial(address) }
 	}
 	return d
 }
 
 // mayDial returns an error if host:port must not be dialed.
-func mayDial(address string) error {
+func (of reach) mayDial(address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("url: the address %s cannot be judged: %w", address, err)
 	}
-	return mayReach(to.Addr())
+	return of.mayReach(to.Addr())
 }
 
-func mayReach(a netip.Addr) error {
+func (of reach) mayReach(a netip.Addr) error {
 	plain := a.Unmap().WithZone("")
 	if nat64.Contains(plain) {
 		bytes := plain.As16()
 		plain = netip.AddrFrom4([4]byte(bytes[12:]))
 	}
-	if plain.IsLinkLocalUnicast() || plain.IsLinkLocalMulticast() || localNAT64.Contains(plain) || slices.Contains(metadata, plain) {
+	if !of.linkLocal && (plain.IsLinkLocalUnicast() || plain.IsLinkLocalMulticast() || localNAT64.Contains(plain) || slices.Contains(metadata, plain)) {
 		return fmt.Errorf("url: leads to %s, which is link-local or a cloud's metadata service; --allow-link-local permits it", a)
+	}
+	if !of.private && (plain.IsPrivate() || plain.IsLoopback() || plain.IsUnspecified() || carriers.Contains(plain)) {
+		return fmt.Errorf("url: leads to %s, which is not a public address; --allow-private permits it", a)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestANameThatLeadsToALinkLocalOrMetadataAddressIsNotDialed(t *testing.T) {
 	for _, address := range []string{"169.254.169.254", "169.254.0.1", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "100.100.100.200",
 		"168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:ffff::1"} {
 		to := netip.MustParseAddr(address)
-		hook, err := NewWebhook(WebhookConfig{URL: "http://receiver.test:80/", Source: "/here"}, slog.New(slog.DiscardHandler))
+		hook, err := NewWebhook(WebhookConfig{Private: true, URL: "http://receiver.test:80/", Source: "/here"}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,10 +63,10 @@ func TestANameThatLeadsToALinkLocalOrMetadataAddressIsNotDialed(t *testing.T) {
 		if err := hook.Deliver(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "--allow-link-local") {
 			t.Errorf("%s: %v", address, err)
 		}
-		if _, err := NewWebhook(WebhookConfig{URL: "http://" + netip.AddrPortFrom(to, 80).String() + "/", Source: "/here"}, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := NewWebhook(WebhookConfig{Private: true, URL: "http://" + netip.AddrPortFrom(to, 80).String() + "/", Source: "/here"}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s is taken in the URL", address)
 		}
-		allowed, err := NewWebhook(WebhookConfig{URL: "http://receiver.test:80/", Source: "/here", LinkLocal: true}, slog.New(slog.DiscardHandler))
+		allowed, err := NewWebhook(WebhookConfig{Private: true, URL: "http://receiver.test:80/", Source: "/here", LinkLocal: true}, slog.New(slog.DiscardHandler))
 		if err != nil || allowed.dial.Control != nil {
 			t.Errorf("%s: refused though it is allowed: %v", address, err)
 		}
@@ -77,7 +77,7 @@ func TestANameThatLeadsElsewhereIsDialed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	hook, err := NewWebhook(WebhookConfig{URL: strings.Replace(server.URL, "127.0.0.1", "receiver.test", 1), Source: "/here"}, slog.New(slog.DiscardHandler))
+	hook, err := NewWebhook(WebhookConfig{Private: true, URL: strings.Replace(server.URL, "127.0.0.1", "receiver.test", 1), Source: "/here"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestNoMessageAboutAWebhookHasItsCredentials(t *testing.T) {
 	}))
 	to := strings.Replace(server.URL, "://", "://admin:hunter2@", 1) + "/in?token=t0ken"
 	var said bytes.Buffer
-	hook, err := NewWebhook(WebhookConfig{URL: to, Source: "/here"}, slog.New(slog.NewTextHandler(&said, nil)))
+	hook, err := NewWebhook(WebhookConfig{Private: true, URL: to, Source: "/here"}, slog.New(slog.NewTextHandler(&said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestNoMessageAboutAWebhookHasItsCredentials(t *testing.T) {
 	refused := hook.Deliver(t.Context(), notice())
 	server.Close()
 	away := hook.Deliver(t.Context(), notice())
-	_, wrong := NewWebhook(WebhookConfig{URL: "ftp://admin:hunter2@host/?token=t0ken", Source: "/here"}, slog.New(slog.DiscardHandler))
+	_, wrong := NewWebhook(WebhookConfig{Private: true, URL: "ftp://admin:hunter2@host/?token=t0ken", Source: "/here"}, slog.New(slog.DiscardHandler))
 	for name, err := range map[string]error{"refused": refused, "away": away, "of another scheme": wrong} {
 		if err == nil {
 			t.Fatalf("%s: no error", name)
@@ -126,12 +126,40 @@ func TestASecretBelow32BytesIsRefused(t *testing.T) {
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
 	for length, good := range map[int]bool{1: false, 31: false, 32: true, 64: true} {
-		_, err := NewWebhook(WebhookConfig{URL: "http://h/", Source: "/here", Secret: bytes.Repeat([]byte("x"), length)}, log)
+		_, err := NewWebhook(WebhookConfig{Private: true, URL: "http://h/", Source: "/here", Secret: bytes.Repeat([]byte("x"), length)}, log)
 		if (err == nil) != good {
 			t.Errorf("%d bytes: %v", length, err)
 		}
 	}
 	if said.Len() != 0 {
 		t.Errorf("said of a webhook that is signed: %s", said.String())
+	}
+}
+
+func TestAReceiverThatATenantChoosesIsPublicUnlessTheOperatorSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"127.0.0.1", "::1", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.0.1", "100.64.0.1", "fd12::1",
+		"::ffff:10.0.0.1", "64:ff9b::a00:1"} {
+		to := netip.MustParseAddr(address)
+		config := WebhookConfig{URL: "http://receiver.test:80/", Source: "/here"}
+		hook, err := NewWebhook(config, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hook.dial.Resolver = resolver(t, to)
+		if err := hook.Deliver(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "--allow-private") {
+			t.Errorf("%s: %v", address, err)
+		}
+		config.URL = "http://" + netip.AddrPortFrom(to, 80).String() + "/"
+		if _, err := NewWebhook(config, slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("%s is taken in the URL", address)
+		}
+		config.Private = true
+		if _, err := NewWebhook(config, slog.New(slog.DiscardHandler)); err != nil {
+			t.Errorf("%s is refused though it is allowed: %v", address, err)
+		}
+	}
+	if err := (reach{}).mayReach(netip.MustParseAddr("93.184.215.14")); err != nil {
+		t.Error(err)
 	}
 }

@@ -84,7 +84,7 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 	n := notice()
 	n.Recipients = []schemas.UserID{1, 2}
 	for _, secret := range []string{forged, shared, shared} {
-		hook, err := NewWebhook(WebhookConfig{URL: url, Source: "/here", Secret: []byte(secret), Client: client}, slog.New(slog.DiscardHandler))
+		hook, err := NewWebhook(WebhookConfig{Private: true, URL: url, Source: "/here", Secret: []byte(secret), Client: client}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 	}
 	replay(t, client, url, n)
 	n.ID, n.Recipients = "y", []schemas.UserID{3}
-	hook, _ := NewWebhook(WebhookConfig{URL: url, Source: "/here", Secret: []byte(shared), Client: client}, slog.New(slog.DiscardHandler))
+	hook, _ := NewWebhook(WebhookConfig{Private: true, URL: url, Source: "/here", Secret: []byte(shared), Client: client}, slog.New(slog.DiscardHandler))
 	if err := hook.Deliver(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

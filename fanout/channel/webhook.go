@@ -48,7 +48,10 @@ type WebhookConfig struct {
 	// LinkLocal allows link-local addresses and those of clouds' metadata services. With a proxy
 	// (HTTPS_PROXY) the proxy resolves the receiver's name.
 	LinkLocal bool
-	// Client nil means one that follows no redirects. LinkLocal has no effect on another client.
+	// Private allows private addresses and the loopback: the receiver is in the operator's own network. Where a tenant
+	// chooses the URL it would lead into that network.
+	Private bool
+	// Client nil means one that follows no redirects. LinkLocal and Private have no effect on another client.
 	Client *http.Client
 }
 
@@ -69,12 +72,13 @@ func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
 	if len(secret) == 0 {
 		log.Warn("webhook requests are not signed; the receiver cannot recognize them; set a secret", "url", shown)
 	}
-	if literal, err := netip.ParseAddr(u.Hostname()); err == nil && !config.LinkLocal {
-		if err := mayReach(literal); err != nil {
+	of := reach{config.LinkLocal, config.Private}
+	if literal, err := netip.ParseAddr(u.Hostname()); err == nil {
+		if err := of.mayReach(literal); err != nil {
 			return nil, err
 		}
 	}
-	dial := dialer(config.LinkLocal)
+	dial := of.dialer()
 	if client == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.DialContext = dial.DialContext

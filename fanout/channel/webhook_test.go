@@ -42,7 +42,7 @@ func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
 		answers = answers[1:]
 	}))
 	defer server.Close()
-	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Secret: secret, Client: server.Client()}, slog.New(slog.DiscardHandler))
+	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Secret: secret, Client: server.Client()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestATransitionIsASignedCloudEventOfItsOwnTypeAndAHideSaysNothingElse(t *te
 		bodies = append(bodies, string(body))
 	}))
 	defer server.Close()
-	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
+	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
 			w.Header().Set("Location", "/")
 			w.WriteHeader(code)
 		}))
-		hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here"}, slog.New(slog.DiscardHandler))
+		hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here"}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestTheReceiverSaysHowLongToWaitInSecondsOrByADate(t *testing.T) {
 func TestAWebhookThatCannotWorkIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{{"", "/s"}, {"ftp://h/", "/s"}, {"http://", "/s"}, {"nonsense", "/s"}, {"http://h/", ""}, {"http://h/", "two words"}} {
-		if _, err := NewWebhook(WebhookConfig{URL: c[0], Source: c[1]}, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := NewWebhook(WebhookConfig{Private: true, URL: c[0], Source: c[1]}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%q is taken", c)
 		}
 	}
@@ -146,7 +146,7 @@ func TestTheSubjectOfANamedUserIsTheEncodedNameAndNeverAnID(t *testing.T) {
 		tenants = append(tenants, r.Header.Get("Ce-Tenant"))
 	}))
 	defer server.Close()
-	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
+	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (r *receiver) versions(user schemas.UserID) (versions []string) {
 func (w *world) hook(name, host string) (stop func()) {
 	w.Helper()
 	transport := &http.Transport{DialContext: w.bases.dial}
-	to, err := channel.NewWebhook(channel.WebhookConfig{URL: "http://" + host + "/", Source: "/stillhere",
+	to, err := channel.NewWebhook(channel.WebhookConfig{Private: true, URL: "http://" + host + "/", Source: "/stillhere",
 		Client: &http.Client{Transport: transport}}, w.log)
 	if err != nil {
 		w.Fatal(err)
