@@ -22,8 +22,7 @@ import (
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
-// These tests attack a process that runs as in production, each in the way of one row
-// of the table of attacks in SECURITY.md.
+// These tests attack a process that runs as in production.
 
 // attackedHouse is `stillhere dev` with authentication, with at most so many
 // descriptors; 0: as many as the machine gives.
