@@ -20,17 +20,17 @@ var budget = map[string]struct{ code, tests int }{
 	"app":      {4900, 2750},
 	"bench":    {0, 2050},
 	"client":   {1900, 1500},
-	"cmd":      {7000, 1900},
+	"cmd":      {7000, 1950},
 	"console":  {50, 0},
 	"deploy":   {800, 750},
 	"detector": {5850, 2150},
 	"fanout":   {6850, 7450},
 	"ingest":   {2350, 2800},
-	"internal": {15750, 14200},
-	"lastseen": {10100, 9300},
+	"internal": {15850, 14350},
+	"lastseen": {10100, 9400},
 	"schemas":  {3150, 2400},
-	"test":     {0, 29550},
-	"tools":    {10450, 3700},
+	"test":     {0, 29600},
+	"tools":    {10200, 3700},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {
