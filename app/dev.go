@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,12 +10,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/registry"
 	"github.com/stillhere/stillhere/internal/sqlite"
@@ -26,7 +27,8 @@ type Dev struct {
 	Config
 	// DataDir keeps Kafka's data and SQLite's file across restarts.
 	DataDir string
-	// KafkaListen is where other Kafka clients may connect, host:port.
+	// KafkaListen is where other Kafka clients may connect without a password, host:port. Empty: a free port of
+	// the loopback, for those who can read PasswordFile in DataDir.
 	KafkaListen string
 	// RedisAddr is a Redis to use, host:port; empty: one inside the process.
 	RedisAddr string
@@ -50,25 +52,30 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	if err := dataDir(dev.DataDir); err != nil {
 		return err
 	}
+	config := dev.Config
+	private, err := config.Kafka.protect(&dev)
+	if err != nil {
+		return err
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	stand, err := embedded.StartKafka(embedded.KafkaConfig{
 		Failed:  func(err error) { log.Error("dev stops", "error", err); fail(err) },
-		DataDir: filepath.Join(dev.DataDir, "kafka"), Listen: dev.KafkaListen,
+		DataDir: filepath.Join(dev.DataDir, "kafka"), Listen: dev.KafkaListen, Password: private,
 		Partitions: int(dev.Partitions), Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	defer stand.Close()
-	config := dev.Config
 	config.ConsoleAtRoot = true
 	made, err := config.Kafka.ensureKey(filepath.Join(dev.DataDir, IdentityFile))
 	if err != nil {
 		return err
 	}
 	if config.Redis.Addrs = []string{dev.RedisAddr}; dev.RedisAddr == "" {
-		redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+		config.Redis.Password = rand.Text() // the machine has other users
+		redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0", Password: config.Redis.Password})
 		if err != nil {
 			return err
 		}
@@ -150,20 +157,48 @@ func (at *DevAddresses) note(address string, open func(network, address string) 
 // IdentityFile is the identity key in the data directory of dev.
 const IdentityFile = "identity.key"
 
+// PasswordFile is the password of Kafka in the data directory of dev.
+const PasswordFile = "kafka-password"
+
+// protect gives dev's Kafka a password, unless other clients may connect: other users of the machine can
+// reach its port.
+func (k *Kafka) protect(dev *Dev) (password string, err error) {
+	if dev.KafkaListen != "" {
+		return "", nil
+	}
+	k.SASL, k.User, k.PasswordFile = embedded.SASL, embedded.User, filepath.Join(dev.DataDir, PasswordFile)
+	if _, err := ensureSecret(k.PasswordFile, rand.Text); err != nil {
+		return "", fmt.Errorf("creating the password of Kafka: %w", err)
+	}
+	text, err := os.ReadFile(k.PasswordFile)
+	if password = strings.TrimSpace(string(text)); err == nil && password == "" {
+		err = fmt.Errorf("%s is empty: remove it, and dev makes a new one", k.PasswordFile)
+	}
+	return password, err
+}
+
 // ensureKey makes an identity key in the file unless it has one, the user gave one or users have no names.
 func (k *Kafka) ensureKey(file string) (made bool, err error) {
 	if !k.needsKey() {
 		return false, nil
 	}
 	k.IdentityKeyFile = file
+	if made, err = ensureSecret(file, func() string { return identity.NewKey().Hex() }); err != nil {
+		err = fmt.Errorf("creating the identity key: %w", err)
+	}
+	return made, err
+}
+
+// ensureSecret makes the file with a secret unless it is there.
+func ensureSecret(file string, secret func() string) (made bool, err error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("creating the identity key: %w", err)
+		return false, err
 	}
-	_, err = fmt.Fprintln(f, identity.NewKey().Hex())
+	_, err = fmt.Fprintln(f, secret())
 	return true, errors.Join(err, f.Close())
 }
 
@@ -185,12 +220,18 @@ func DevIdentity(ctx context.Context, dir string) (p schemas.PipelineIdentity, e
 	if _, err := os.Stat(dir); err != nil {
 		return p, fmt.Errorf("data directory: %w", err)
 	}
-	stand, err := embedded.StartKafka(embedded.KafkaConfig{DataDir: dir})
+	c := Kafka{SASL: embedded.SASL, User: embedded.User, Password: rand.Text()}
+	stand, err := embedded.StartKafka(embedded.KafkaConfig{DataDir: dir, Password: c.Password})
 	if err != nil {
 		return p, err
 	}
 	defer stand.Close()
-	return admin.Identity(ctx, kafka.Config{Brokers: stand.Addrs()})
+	c.Brokers = stand.Addrs()
+	cluster, err := c.cluster()
+	if err != nil {
+		return p, err
+	}
+	return admin.Identity(ctx, cluster)
 }
 
 // check finds faults before anything is created.
@@ -217,6 +258,9 @@ func (dev *Dev) check() error {
 		if err := l.Close(); err != nil {
 			return err
 		}
+	}
+	if dev.KafkaListen == "" {
+		return nil
 	}
 	return embedded.KafkaConfig{Listen: dev.KafkaListen}.CheckListen()
 }

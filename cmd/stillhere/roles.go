@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,7 +12,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/tools/console"
 )
@@ -80,7 +77,7 @@ func (c *roleCommand) config() app.Config {
 // devCommand runs everything in one process.
 type devCommand struct {
 	DataDir     string `help:"Directory that keeps the data across restarts." default:"stillhere-data" type:"path" group:"Process:"`
-	KafkaListen string `help:"Listen address for other Kafka clients, host:port; port 0 takes a free port." default:"127.0.0.1:0" group:"Process:"`
+	KafkaListen string `help:"Listen address for your own Kafka clients, host:port, without a password; port 0 takes a free port. Default: a free port of the loopback, with the password in kafka-password in the data directory." group:"Process:"`
 	Partitions  int32  `help:"Partitions of new topics." default:"4" group:"Process:"`
 	Users       int    `help:"Number of users to simulate; see stillhere load." default:"0" group:"Process:"`
 
@@ -118,49 +115,6 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 		playing.Go(func() { play(ctx, at.HTTP) })
 	})
 }
-
-// greet says where to look and what to try.
-func (c *devCommand) greet(at app.DevAddresses) {
-	brokers, url, self := at.Kafka, "http://"+at.HTTP, called(os.Args[0])
-	try := tried{beat: "user 1    ", user: `"1"`, device: "7", batch: "user_ids=1,2,3", watch: "1 2 3", follow: "1/followers/2      (2 follows 1)"}
-	if c.IDs == string(identity.Text) {
-		try = tried{beat: "ann       ", user: `"ann"`, device: `"phone"`, batch: "user_ids=ann&user_ids=bob", watch: "ann bob --ids text",
-			follow: "users/ann/followers/bob      (bob follows ann)"}
-		try.kafka = " --ids text --identity-key-file " + cmp.Or(c.IdentityKeyFile, filepath.Join(c.DataDir, app.IdentityFile))
-		if c.IdentityKey != "" {
-			try.kafka = " --ids text" // the key is in the environment
-		}
-	}
-	sight := ""
-	if c.MayWatch == app.WatchFollowers {
-		sight = " --may-watch followers --sqlite " + filepath.Join(c.DataDir, app.GraphFile)
-	}
-	fmt.Printf(`ready %s
-
-  see who is online         open %s/console/ in a browser
-  send a beat of %s curl -d '{"beats":[{"user_id":%s,"device_id":%s,"device_kind":"mobile"}]}' %s/presence/heartbeats
-  read the presence         curl '%s/presence/batch?%s'
-  watch it change           %s watch %s --url %s
-                            (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":[%s]})
-
-  read every change         %s replay --kafka-brokers %s%s
-  notify followers          curl -X PUT %s/presence/%s
-                            %s channel log --kafka-brokers %s%s%s
-
-`, url, url, try.beat, try.user, try.device, url, url, try.batch, self, try.watch, url, at.HTTP, try.user,
-		self, brokers, try.kafka, url, try.follow, self, brokers, try.kafka, sight)
-	if try.kafka != "" {
-		fmt.Printf(`  Users have names, within tenants: ?tenant=acme after any address above names users of acme.
-  Ids of users are computed under a key. Programs that ask Kafka need it:%s
-  (another key: dev --data-dir NEW --ids text --identity-key-file FILE; stillhere identity new-key makes one).
-
-`, try.kafka)
-	}
-	fmt.Printf("  Kafka listens at %s; the data is in %s; Ctrl-C stops.\n", brokers, c.DataDir)
-}
-
-// tried is what greet says of users.
-type tried struct{ beat, user, device, batch, watch, follow, kafka string }
 
 // called is how this program was called, so that what is printed can be pasted.
 func called(name string) string {

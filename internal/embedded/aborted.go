@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 // markTimeout bounds markAborted, before which no client may use the cluster.
@@ -27,6 +28,9 @@ func (k *Kafka) markAborted() error {
 	options := []kgo.Opt{kgo.SeedBrokers(k.Addrs()...)}
 	if k.virtual != nil {
 		options = append(options, kgo.Dialer(k.virtual.DialContext))
+	}
+	if k.password != "" {
+		options = append(options, kgo.SASL(scram.Auth{User: User, Pass: k.password}.AsSha256Mechanism()))
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +27,8 @@ type KafkaConfig struct {
 	// Listen is host:port; port 0 takes a free one [127.0.0.1:0]. Further brokers take the ports
 	// after it, or free ones.
 	Listen string
+	// Password is what clients must know, as User with SCRAM-SHA-256; empty: nothing.
+	Password string
 	// Brokers is the number of brokers [1].
 	Brokers int
 	// Partitions is the number for topics that are created without one [10].
@@ -43,16 +47,20 @@ type KafkaConfig struct {
 	Options []kfake.Opt
 }
 
+// User is who clients of a cluster with a password are, and SASL the mechanism.
+const User, SASL = "dev", "SCRAM-SHA-256"
+
 // Kafka is a Kafka cluster within this process.
 type Kafka struct {
-	cluster *kfake.Cluster
-	lock    *dirLock
-	disk    *disk // nil: in memory
-	virtual *kfake.VirtualNetwork
-	stop    chan struct{}
-	cleaner sync.WaitGroup
-	ahead   atomic.Int64 // offset of the brokers' clock, in milliseconds
-	running atomic.Bool  // between start and stop, when files are written as a whole or not at all
+	cluster  *kfake.Cluster
+	lock     *dirLock
+	disk     *disk // nil: in memory
+	virtual  *kfake.VirtualNetwork
+	password string // empty: none
+	stop     chan struct{}
+	cleaner  sync.WaitGroup
+	ahead    atomic.Int64 // offset of the brokers' clock, in milliseconds
+	running  atomic.Bool  // between start and stop, when files are written as a whole or not at all
 }
 
 // never is longer than any process runs.
@@ -87,7 +95,10 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 	if cfg.Partitions > 0 {
 		options = append(options, kfake.DefaultNumPartitions(cfg.Partitions))
 	}
-	k := &Kafka{virtual: cfg.Virtual, stop: make(chan struct{})}
+	if cfg.Password != "" {
+		options = append(options, kfake.EnableSASL(), kfake.Superuser(SASL, User, cfg.Password))
+	}
+	k := &Kafka{virtual: cfg.Virtual, password: cfg.Password, stop: make(chan struct{})}
 	if cfg.DataDir != "" {
 		if k.lock, err = lockDir(cfg.DataDir); err != nil {
 			return nil, err
@@ -249,7 +260,14 @@ func (k *Kafka) openDir() error {
 	if err := k.disk.space(); err != nil {
 		return err
 	}
-	err := mendTails(k.disk.dir)
+	// kfake would take the users of the last run for those of this one.
+	err := os.Remove(filepath.Join(k.disk.dir, "sasl.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = mendTails(k.disk.dir)
+	}
 	if err == nil {
 		err = compactDir(k.disk.dir, time.Now())
 	}

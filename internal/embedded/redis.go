@@ -15,6 +15,8 @@ type RedisConfig struct {
 	// Listen is host:port; port 0 takes a free one. Empty: no TCP, for tests that serve
 	// connections of their own.
 	Listen string
+	// Password is what clients must know; empty: nothing.
+	Password string
 	// Clock is the interval at which expired keys are removed [1s].
 	Clock time.Duration
 }
@@ -33,6 +35,9 @@ func StartRedis(cfg RedisConfig) (*Redis, error) {
 		cfg.Clock = time.Second
 	}
 	r := &Redis{server: miniredis.NewMiniRedis(), addr: "redis.standin:6379", stop: make(chan struct{})}
+	if cfg.Password != "" {
+		r.server.RequireAuth(cfg.Password)
+	}
 	if cfg.Listen == "" {
 		first, err := r.server.Dial() // this starts a server without TCP
 		if err != nil {
