@@ -1,7 +1,7 @@
 """Reads presence transitions and writes heartbeats with confluent-kafka.
 
     cd schemas/examples
-    protoc -I ../proto --python_out=. stillhere/v1/frame.proto stillhere/v1/transition.proto
+    protoc -I ../proto --python_out=. ../proto/stillhere/v1/*.proto
     pip install confluent-kafka protobuf
     python presence.py 127.0.0.1:9092 watch          # prints every change from now on
     python presence.py 127.0.0.1:9092 watch 3        # the first three that there are, then ends

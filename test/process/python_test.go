@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,15 +41,34 @@ func python(t *testing.T) string {
 // pythonMessages makes Python of the messages and returns the environment in which it is found.
 func pythonMessages(ctx context.Context, t *testing.T) []string {
 	t.Helper()
-	dir, proto := t.TempDir(), filepath.Join("..", "..", "schemas", "proto")
-	files, err := filepath.Glob(filepath.Join(proto, "stillhere", "v1", "*.proto"))
-	if err != nil {
-		t.Fatal(err)
+	dir, lines := t.TempDir(), 0
+	for _, document := range []string{example(t, filepath.Join("..", "README.md")), example(t, "presence.py"), example(t, "deliveries.py")} {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range regexp.MustCompile(`protoc -I \.\./proto .*`).FindAllString(string(text), -1) {
+			into := filepath.Join(dir, strconv.Itoa(lines)) // what one line makes must be enough
+			if err := os.Mkdir(into, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			command := exec.CommandContext(ctx, "sh", "-c", strings.Replace(line, "--python_out=.", "--python_out="+into, 1))
+			command.Dir = filepath.Dir(example(t, "presence.py"))
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", line, err, out)
+			}
+			for _, message := range []string{"frame", "transition", "policy"} {
+				if _, err := os.Stat(filepath.Join(into, "stillhere", "v1", message+"_pb2.py")); err != nil {
+					t.Fatalf("%s says %q, which leaves out what the messages import: %v", document, line, err)
+				}
+			}
+			lines++
+		}
 	}
-	arguments := append([]string{"-I", proto, "--python_out=" + dir}, files...)
-	if out, err := exec.CommandContext(ctx, "protoc", arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("protoc: %v: %s", err, out)
+	if lines < 4 {
+		t.Fatalf("%d lines with protoc are documented", lines)
 	}
+	dir = filepath.Join(dir, "0")
 	return []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
 }
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import struct
 import sys
+import time
 import urllib.request
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from stillhere.v1 import frame_pb2
+
+
+STARTED_MS = int(time.time() * 1000)  # the epoch of a gateway: when its process began
 
 
 class Beat(NamedTuple):
@@ -27,10 +31,10 @@ class Beat(NamedTuple):
 def send(server: str, beats: Iterable[Beat], gateway: str = "", token: str | None = None) -> int:
     """Sends beats to the HTTP endpoint and returns how many it has accepted: all of them, once Kafka has them.
 
-    The server knows a gateway by its name, and that it has restarted by its epoch, which is left out here: without
-    one there is no grace period for users of a lost gateway. Raises urllib.error.HTTPError, whose body names the fault.
+    The server knows a gateway by its name, and that it has restarted by its epoch. Without a gateway there is no grace
+    period for users of a lost one. Raises urllib.error.HTTPError, whose body names the fault.
     """
-    request = frame_pb2.HeartbeatsRequest(gateway_id=gateway)
+    request = frame_pb2.HeartbeatsRequest(gateway_id=gateway, gateway_epoch=STARTED_MS if gateway else 0)
     for beat in beats:
         row = request.beats.add(device_id=beat.device, device_kind=frame_pb2.DEVICE_KIND_OTHER, bye=beat.bye, idle_ms=beat.idle_ms)
         if isinstance(beat.user, int):
