@@ -22,24 +22,33 @@ type published struct {
 // epochs.
 const maxEpoch = 1000
 
+// tail is how many of the last offsets of the transitions are read for published: log epochs and versions
+// never decrease there, and instants by a day at most. All are read if none of these is a transition.
+const tail = 100_000
+
 // lost completes a plan without a commit: the partition has lost its log epoch, its clock and its
 // position, and offline users may have no status.
 func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan,
 	read stream.ReadFunc) (published, error) {
 	var found published
-	err := read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
-		t, err := schemas.DecodeTransition(r.Value)
-		if err != nil || t.Version.LogEpoch() > maxEpoch || t.At > r.Time+maxAhead {
-			return nil // unreadable or impossible
+	var t schemas.Transition
+	for _, from := range []int64{stream.Last(tail), -1} {
+		err := read(ctx, schemas.Transitions, from, -1, func(r *schemas.Record) error {
+			if t.Decode(r.Value) != nil || t.Version.LogEpoch() > maxEpoch || t.At > r.Time+maxAhead {
+				return nil // unreadable or impossible
+			}
+			found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
+			if t.Version > found.newest {
+				found.newest, found.written = t.Version, r.Time
+			}
+			return nil
+		})
+		if err != nil {
+			return found, fmt.Errorf("looking for the newest change in the transitions: %w", err)
 		}
-		found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
-		if t.Version > found.newest {
-			found.newest, found.written = t.Version, r.Time
+		if found.epoch != 0 {
+			break
 		}
-		return nil
-	})
-	if err != nil {
-		return found, fmt.Errorf("looking for the newest change in the transitions: %w", err)
 	}
 	plan.latest = found.latest
 	if found.epoch == 0 {
@@ -67,7 +76,7 @@ func (p *Partition) caused(ctx context.Context, at stream.Assignment, found publ
 		return false, nil
 	}
 	err := read(ctx, schemas.Heartbeats, offset, offset+1, func(r *schemas.Record) error {
-		known = r.Offset == offset && r.Time <= found.written+maxClockSkew
+		known = r.Offset == offset && r.Time <= found.written
 		return errStop
 	})
 	if err != nil && !errors.Is(err, errStop) {
@@ -76,12 +85,10 @@ func (p *Partition) caused(ctx context.Context, at stream.Assignment, found publ
 	return known, nil
 }
 
-const (
-	// maxClockSkew is the greatest difference between the clocks of a broker and a detector.
-	maxClockSkew schemas.Millis = 5000
-	// maxAhead is how far a status or transition may be ahead of its record's time.
-	maxAhead schemas.Millis = 60_000
-)
+// maxAhead is how much later than its record the instants of a status or transition may be. The
+// detector stamps records with its log time at least (Partition.stamp); only a topic with LogAppendTime
+// has earlier ones.
+const maxAhead = schemas.Millis(24 * time.Hour / time.Millisecond)
 
 // bounds are the limits of a valid status.
 type bounds struct {

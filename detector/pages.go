@@ -27,13 +27,9 @@ func (p *pages) key(user schemas.UserID) []byte {
 	return p.cut(from)
 }
 
-// transition is the record of t. It is never older than t, also when the brokers' clock, which t
-// follows, is ahead of now: consumers reject transitions later than their record.
-func (p *pages) transition(partition int32, t *schemas.Transition, now schemas.Millis) schemas.Outgoing {
+// transition is the record of t.
+func (p *pages) transition(partition int32, t *schemas.Transition) schemas.Outgoing {
 	o := schemas.Outgoing{Topic: schemas.Transitions, Partition: partition, Key: p.key(t.User)}
-	if latest := max(t.At, t.LastSeen, t.LastActive); latest > now {
-		o.Time = latest
-	}
 	from := len(p.begin())
 	p.page = t.Append(p.page)
 	o.Value = p.cut(from)

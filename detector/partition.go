@@ -130,11 +130,8 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	if p.tenants != nil {
 		p.tenants.recount(p.out.Recounts, p.names)
 	}
+	defer p.stamp(out, len(out.Records), len(out.Hints))
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
-	var now schemas.Millis
-	if len(p.out.Transitions) > 0 {
-		now = schemas.MillisOf(p.config.Now())
-	}
 	for i := range p.out.Transitions {
 		t := &p.out.Transitions[i]
 		p.config.Metrics.transition(t)
@@ -144,7 +141,7 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 				p.config.Metrics.TenantChanges.Add(t.Name.Tenant, 1)
 			}
 		}
-		out.Records = append(out.Records, p.pages.transition(p.id, t, now))
+		out.Records = append(out.Records, p.pages.transition(p.id, t))
 		if p.names != nil && t.Cause == schemas.Erased {
 			p.eraseName(t.User, out)
 		}
@@ -191,6 +188,21 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 		var now byState
 		now[0], now[1] = p.machine.PresentByState()
 		p.show(now)
+	}
+}
+
+// stamp gives records and hints, from these on, the log time where the clock of this process is behind it.
+// So no record is older than what it says, whatever the clocks of processes and brokers show.
+func (p *Partition) stamp(out *stream.Outbox, records, hints int) {
+	at := p.machine.LogTime()
+	if len(out.Records) == records && len(out.Hints) == hints || at <= schemas.MillisOf(p.config.Now()) {
+		return
+	}
+	for i := range out.Records[records:] {
+		out.Records[records+i].Time = at
+	}
+	for i := range out.Hints[hints:] {
+		out.Hints[hints+i].Time = at
 	}
 }
 

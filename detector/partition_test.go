@@ -35,6 +35,7 @@ type log struct {
 	users      identity.Users
 	policies   *lacking // nil: no PolicyLog
 	slice      int
+	reads      int // records that restores have read
 }
 
 func newLog(t *testing.T, partition, partitions int32) *log {
@@ -64,8 +65,12 @@ func (l *log) read(_ context.Context, topic schemas.Topic, from, to int64, each 
 		records = l.heartbeats[from:min(to, int64(len(l.heartbeats)))]
 	case schemas.Transitions:
 		records = l.published
+		if from < -1 {
+			records = records[max(0, len(records)+1+int(from)):]
+		}
 	}
 	for i := range records {
+		l.reads++
 		if err := each(&records[i]); err != nil {
 			return err
 		}
@@ -295,6 +300,35 @@ func TestALostCommitBeginsANewEpochAlthoughNobodyIsHere(t *testing.T) {
 	before, err := schemas.DecodeTransition(old.Value)
 	if got := l.transitions(); err != nil || len(got) != 1 || got[0].Version <= before.Version {
 		t.Errorf("published %+v after version %d (%v)", got, before.Version, err)
+	}
+}
+
+func TestALostCommitReadsTheTailOfTheTransitionsOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		last  []byte // what the newest transitions are
+		reads int
+	}{"a transition": {nil, tail}, "garbage": {[]byte("garbage"), 2*tail + 1000}} {
+		l := newLog(t, 0, 1)
+		l.restore(-1, "")
+		for range 3 {
+			l.write(start, schemas.AppendTick(nil))
+		}
+		change := schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: start, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: schemas.NewVersion(4, 1, 0)}
+		record := schemas.Record{Time: start, Value: change.Encode()}
+		l.published = slices.Repeat([]schemas.Record{record}, tail+1000)
+		if c.last != nil {
+			for i := range tail {
+				l.published[1000+i].Value = c.last
+			}
+		}
+		l.reads = 0
+		l.restore(-1, "")
+		if l.p.machine.LogEpoch() != 5 || l.p.Next() != 2 {
+			t.Errorf("%s: log epoch %d, next %d; want 5 and 2", name, l.p.machine.LogEpoch(), l.p.Next())
+		}
+		if l.reads > c.reads+10 {
+			t.Errorf("%s: %d records are read", name, l.reads)
+		}
 	}
 }
 

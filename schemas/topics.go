@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -57,7 +58,7 @@ func (r Retention) Topics() []TopicSpec {
 	r = r.WithDefaults()
 	heartbeats := kept(r.Heartbeats)
 	heartbeats["message.timestamp.type"] = "LogAppendTime"
-	return []TopicSpec{
+	return ofAnyTime([]TopicSpec{
 		{Topic: Heartbeats, ByUser: true, Must: []string{"message.timestamp.type", "cleanup.policy"}, Config: heartbeats},
 		{Topic: Transitions, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Transitions)},
 		{Topic: Statuses, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
@@ -79,7 +80,22 @@ func (r Retention) Topics() []TopicSpec {
 		}},
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
 		{Topic: Policies, Single: true, Must: []string{"cleanup.policy"}, Config: map[string]string{"cleanup.policy": "compact"}},
+	})
+}
+
+// LatestTime is the setting by which brokers refuse records whose time is too far ahead of their clock, since
+// Kafka 3.6: an hour by default. The clocks of brokers and processes may differ by more, and a broker's clock
+// may have been set back.
+const LatestTime = "message.timestamp.after.max.ms"
+
+// ofAnyTime lets the topics whose records are stamped by their writers take any time.
+func ofAnyTime(topics []TopicSpec) []TopicSpec {
+	for _, t := range topics {
+		if t.Config["message.timestamp.type"] == "" {
+			t.Config[LatestTime] = strconv.Itoa(math.MaxInt64)
+		}
 	}
+	return topics
 }
 
 // TextTopics are the topics that pipelines with --ids text have besides. The first record of
@@ -87,7 +103,7 @@ func (r Retention) Topics() []TopicSpec {
 // the newest of each key counts. All of them stay, so ids of erased users are in a topic of their own,
 // which is short and may be missing: a process that has missed a record repeats names before long.
 func TextTopics() []TopicSpec {
-	return []TopicSpec{
+	return ofAnyTime([]TopicSpec{
 		{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
 			"cleanup.policy":            "compact",
 			"min.cleanable.dirty.ratio": "0.2",
@@ -99,7 +115,7 @@ func TextTopics() []TopicSpec {
 			"cleanup.policy": "delete", "retention.ms": "-1",
 		}},
 		{Topic: Erasures, Single: true, Must: []string{"cleanup.policy"}, Config: kept(time.Hour)},
-	}
+	})
 }
 
 // kept are the settings of a topic that is not compacted.

@@ -95,7 +95,7 @@ func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, par
 	return at, err
 }
 
-// Read calls each for the records of a partition from offset from (-1: the first) up to but without
+// Read calls each for the records of a partition from offset from (-1: the first; or stream.Last) up to but without
 // offset to (-1: the present end), in order. With committed it skips aborted records and waits for
 // open transactions, because committed records may appear a moment after the answer to the commit.
 // A record is valid until each returns. An error of each ends the read and is returned unchanged;
@@ -108,6 +108,9 @@ func (r *Reader) Read(ctx context.Context, topic schemas.Topic, partition int32,
 	}
 	if to < 0 || to > end {
 		to = end
+	}
+	if from < -1 {
+		from += end + 1 // stream.Last
 	}
 	read := rangeRead{Reader: r, name: topic.Name(r.prefix), partition: partition, next: max(from, start), to: to,
 		committed: committed}

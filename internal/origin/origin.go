@@ -59,9 +59,9 @@ const (
 	// most published records are newer than the last lookup.
 	fresh = 100 * time.Millisecond
 	soon  = 1_000
-	// ahead is how much later than its record a transition's instants may be: they are log time,
-	// the record's time is from the detector's clock.
-	ahead = schemas.Millis(60_000)
+	// ahead is how much later than the log time of the commit the instants of a transition may be:
+	// versions after the commit, or of an earlier log epoch.
+	ahead = schemas.Millis(24 * time.Hour / time.Millisecond)
 )
 
 // New returns an Origin that looks up the detector's commits. partitions is the number of the
@@ -83,6 +83,7 @@ type commit struct {
 	base      int64 // of the epoch
 	baseKnown bool
 	within    schemas.Version // the last published one of the record at offset; 0: none
+	latest    schemas.Millis  // the log time
 }
 
 // commitOf is the zero commit if the detector has committed nothing readable: it then starts again
@@ -95,18 +96,30 @@ func commitOf(c kafka.CommittedOffset, found bool) commit {
 	if err != nil {
 		return commit{}
 	}
-	known := commit{offset: c.Offset, epoch: checkpoint.LogEpoch}
+	known := commit{offset: c.Offset, epoch: checkpoint.LogEpoch, latest: checkpoint.LogTime}
 	known.base, known.baseKnown = checkpoint.BaseOf(checkpoint.LogEpoch)
 	if checkpoint.Published != nil {
-		known.within = checkpoint.Published.Version
+		known.within, known.latest = checkpoint.Published.Version, max(known.latest, checkpoint.Published.At)
 	}
 	return known
 }
 
-// has reports whether the record of v is at most slack records beyond the commit.
-func (c commit) has(v schemas.Version, slack int64) bool {
+// claim is what has to be of the detector's log.
+type claim struct {
+	version schemas.Version
+	latest  schemas.Millis // instant
+}
+
+// has reports whether the record of the version is at most slack records beyond the commit, and the latest
+// instant not beyond its log time.
+func (c commit) has(of claim, slack int64) bool {
+	v := of.version
 	switch epoch := v.LogEpoch(); {
-	case c.epoch == 0, epoch < c.epoch:
+	case c.epoch == 0:
+		return true
+	case of.latest > c.latest+ahead:
+		return false
+	case epoch < c.epoch:
 		return true
 	case epoch > c.epoch:
 		return epoch <= c.within.LogEpoch()
@@ -125,48 +138,38 @@ func (c commit) has(v schemas.Version, slack int64) bool {
 // It cannot come from this log if
 //
 //   - its version names a record that the detector had not reached when r was written;
-//   - an instant is more than a minute later than both the record and now (both, because the clock
-//     of the detector that stamped the record may be slow);
+//   - an instant is more than a day later than the log time that the detector had reached;
 //   - topic is partitioned by user, and r is not in the user's partition.
 //
-// Any other error means that the lookup failed.
+// No clock of a process decides. Any other error means that the lookup failed.
 func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error {
-	limit := o.latest(r)
-	for _, instant := range []struct {
-		field string
-		at    schemas.Millis
-	}{{"at_ms", t.At}, {"last_seen_at_ms", t.LastSeen}, {"last_active_at_ms", t.LastActive}} {
-		if instant.at > limit {
-			return notOfThisLog(instant.field,
-				"%s is more than a minute later than the record, which no detector of this log writes", instant.at)
-		}
-	}
+	return o.examine(topic, r, t.User, claim{t.Version, max(t.At, t.LastSeen, t.LastActive)})
+}
+
+func (o *Origin) examine(topic schemas.Topic, r *schemas.Record, user schemas.UserID, c claim) error {
 	partitions, err := o.partitionsNow()
 	if err != nil {
 		return err
 	}
-	of := schemas.PartitionOf(t.User, partitions)
+	of := schemas.PartitionOf(user, partitions)
 	if byUser := topic == schemas.Transitions || topic == schemas.Statuses; byUser && of != r.Partition {
-		return notOfThisLog("user_id", "is %d, whose partition is %d and not %d", t.User, of, r.Partition)
+		return notOfThisLog("user_id", "is %d, whose partition is %d and not %d", user, of, r.Partition)
 	}
-	known, has, err := o.lookUp(position{topic, r.Partition, of}, r.Offset, t.Version)
+	known, has, err := o.lookUp(position{topic, r.Partition, of}, r.Offset, c)
 	if err != nil {
 		return fmt.Errorf("looking up how far the detector is in partition %d: %w", of, err)
 	}
-	switch v := t.Version; {
+	switch v := c.version; {
 	case has:
 		return nil
+	case c.latest > known.latest+ahead:
+		return notOfThisLog("at_ms", "%s is more than a day later than the detector's log time %s", c.latest, known.latest)
 	case v.LogEpoch() > known.epoch:
 		return notOfThisLog("version", "is of log epoch %d, the detector's is %d", v.LogEpoch(), known.epoch)
 	default:
 		return notOfThisLog("version", "is of record %d of the heartbeats, the detector has come to %d",
 			known.base+v.Offset(), known.offset)
 	}
-}
-
-// latest is the latest instant that r may name.
-func (o *Origin) latest(r *schemas.Record) schemas.Millis {
-	return max(r.Time, schemas.MillisOf(o.now())) + ahead
 }
 
 // partitionsNow is the number of partitions of the heartbeats, constant while a process runs.
@@ -192,15 +195,15 @@ func notOfThisLog(field, format string, args ...any) error {
 	return &schemas.FieldError{Code: "not_of_this_log", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// lookUp reports whether v, read at an offset of a position, can come from the detector, and the
-// commit that decides it: one that covers v, or one looked up after the record was read.
-func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known commit, has bool, err error) {
-	if known, has, sure := o.recall(at, offset, v); sure {
+// lookUp reports whether c, read at an offset of a position, can come from the detector, and the
+// commit that decides it: one that covers c, or one looked up after the record was read.
+func (o *Origin) lookUp(at position, offset int64, c claim) (known commit, has bool, err error) {
+	if known, has, sure := o.recall(at, offset, c); sure {
 		return known, has, nil
 	}
 	o.looking <- struct{}{}
 	defer func() { <-o.looking }()
-	if known, has, sure := o.recall(at, offset, v); sure { // another goroutine has looked it up
+	if known, has, sure := o.recall(at, offset, c); sure { // another goroutine has looked it up
 		return known, has, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
@@ -210,13 +213,13 @@ func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known com
 		return commit{}, false, err
 	}
 	last := make(map[int32]commit, len(all))
-	for p, c := range all {
-		last[p] = commitOf(c, true)
+	for p, committed := range all {
+		last[p] = commitOf(committed, true)
 	}
 	o.mu.Lock()
 	o.last, o.at = last, o.now()
 	o.mu.Unlock()
-	if known := last[at.of]; known.has(v, 0) {
+	if known := last[at.of]; known.has(c, 0) {
 		return known, true, nil
 	}
 	// The answer does not have a commit under way. So ask for the end first: records that are read
@@ -231,7 +234,7 @@ func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known com
 	}
 	found, ok := one[at.of]
 	known = commitOf(found, ok)
-	if has = known.has(v, 0); !has && offset >= end {
+	if has = known.has(c, 0); !has && offset >= end {
 		return commit{}, false, fmt.Errorf("the record at offset %d is not before the end, %d", offset, end)
 	}
 	if known.epoch != 0 {
@@ -243,7 +246,7 @@ func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known com
 }
 
 // recall decides by earlier lookups; sure is false if they do not suffice.
-func (o *Origin) recall(at position, offset int64, v schemas.Version) (known commit, has, sure bool) {
+func (o *Origin) recall(at position, offset int64, c claim) (known commit, has, sure bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	age := o.now().Sub(o.at)
@@ -254,11 +257,11 @@ func (o *Origin) recall(at position, offset int64, v schemas.Version) (known com
 		if age < lookAgain {
 			return known, true, true
 		}
-	case known.has(v, 0), age < fresh && known.has(v, soon):
+	case known.has(c, 0), age < fresh && known.has(c, soon):
 		return known, true, true
 	}
-	if j, ok := o.judged[at]; ok && (offset < j.before || j.commit.has(v, 0)) {
-		return j.commit, j.commit.has(v, 0), true
+	if j, ok := o.judged[at]; ok && (offset < j.before || j.commit.has(c, 0)) {
+		return j.commit, j.commit.has(c, 0), true
 	}
 	return commit{}, false, false
 }
@@ -274,9 +277,8 @@ func (o *Origin) Decode(r *schemas.Record) (stream.Logged[*schemas.Transition], 
 
 // CheckStatus is Check for a status.
 func (o *Origin) CheckStatus(r *schemas.Record, s *schemas.Status) error {
-	if limit := o.latest(r); s.UnsureSince < 0 || s.UnsureSince > limit {
-		return notOfThisLog("unsure_since_ms", "is %d, must be between 0 and %d", s.UnsureSince, limit)
+	if s.UnsureSince < 0 {
+		return notOfThisLog("unsure_since_ms", "is %d, must not be negative", s.UnsureSince)
 	}
-	return o.Check(schemas.Statuses, r, &schemas.Transition{User: s.User, Version: s.Version, At: s.Since,
-		LastSeen: s.LastSeen, LastActive: s.LastActive})
+	return o.examine(schemas.Statuses, r, s.User, claim{s.Version, max(s.Since, s.LastSeen, s.LastActive, s.UnsureSince)})
 }

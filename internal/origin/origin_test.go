@@ -20,6 +20,9 @@ type commits struct {
 	asked           int
 }
 
+// logTime is that of all commits.
+const logTime = schemas.Millis(1_800_000_000_000)
+
 func originOf(c *commits) (o *Origin, pass func(time.Duration)) {
 	now := time.Unix(1_800_000_000, 0)
 	o = &Origin{looking: make(chan struct{}, 1), judged: map[position]judgment{}, partitions: 1, now: func() time.Time { return now },
@@ -28,14 +31,15 @@ func originOf(c *commits) (o *Origin, pass func(time.Duration)) {
 			if c.checkpoint.LogEpoch == 0 {
 				return nil, nil
 			}
-			at := c.offset
+			checkpoint, at := c.checkpoint, c.offset
+			checkpoint.LogTime = logTime
 			if settled {
 				if c.pending != nil {
 					return nil, c.pending
 				}
 				at = c.settled
 			}
-			return map[int32]kafka.CommittedOffset{0: {Offset: at, Metadata: c.checkpoint.Encode()}}, nil
+			return map[int32]kafka.CommittedOffset{0: {Offset: at, Metadata: checkpoint.Encode()}}, nil
 		},
 		settledEnd: func(context.Context, schemas.Topic, int32) (int64, error) { return c.end, nil }}
 	return o, func(d time.Duration) { now = now.Add(d) }
@@ -138,17 +142,34 @@ func TestARecordOfAnotherPartitionThanItsUsersIsForged(t *testing.T) {
 	}
 }
 
-func TestAStatusIsForgedThatIsUnsureSinceNoInstantOfTheLog(t *testing.T) {
+func TestAnInstantIsNotAfterTheLogTimeOfTheDetectorWhateverClocksShow(t *testing.T) {
 	t.Parallel()
-	o, _ := originOf(&commits{offset: 9, settled: 9, end: 9, checkpoint: schemas.Checkpoint{LogEpoch: 1}})
-	now := schemas.MillisOf(o.now())
-	for since, forged := range map[schemas.Millis]bool{0: false, 1: false, now: false, now + ahead: false, now + ahead + 1: true,
-		-1: true, math.MaxInt64: true, math.MinInt64: true} {
-		for _, written := range []schemas.Millis{1, now} { // now counts where the record's clock is slow
-			err := o.CheckStatus(&schemas.Record{Time: written}, &schemas.Status{User: 1, Version: schemas.NewVersion(1, 1, 0), UnsureSince: since})
-			if schemas.IsInvalid(err) != forged {
-				t.Errorf("unsure since %d in a record of %d: %v", since, written, err)
+	v := schemas.NewVersion
+	for _, clock := range []time.Duration{0, -1000 * time.Hour, 1000 * time.Hour} {
+		for at, forged := range map[schemas.Millis]bool{0: false, 1: false, logTime: false, logTime + ahead: false, logTime + ahead + 1: true, math.MaxInt64: true} {
+			for _, version := range []schemas.Version{v(2, 1, 0), v(1, 1<<40, 0)} {
+				o, pass := originOf(&commits{offset: 9, settled: 9, end: 9, checkpoint: schemas.Checkpoint{LogEpoch: 2}})
+				pass(clock)
+				r := &schemas.Record{Time: logTime + schemas.Millis(clock.Milliseconds())}
+				for _, tr := range []schemas.Transition{{At: at}, {LastSeen: at}, {LastActive: at}} {
+					tr.User, tr.Version = 1, version
+					if err := o.Check(schemas.Transitions, r, &tr); schemas.IsInvalid(err) != forged {
+						t.Errorf("clocks %s ahead, %+v: %v", clock, tr, err)
+					}
+				}
+				for _, s := range []schemas.Status{{Since: at}, {UnsureSince: at}} {
+					s.User, s.Version = 1, version
+					if err := o.CheckStatus(r, &s); schemas.IsInvalid(err) != forged {
+						t.Errorf("clocks %s ahead, %+v: %v", clock, s, err)
+					}
+				}
 			}
+		}
+	}
+	o, _ := originOf(&commits{offset: 9, settled: 9, end: 9, checkpoint: schemas.Checkpoint{LogEpoch: 2}})
+	for _, since := range []schemas.Millis{-1, math.MinInt64} {
+		if err := o.CheckStatus(&schemas.Record{}, &schemas.Status{User: 1, Version: v(2, 1, 0), UnsureSince: since}); !schemas.IsInvalid(err) {
+			t.Errorf("unsure since %d: %v", since, err)
 		}
 	}
 }

@@ -30,8 +30,11 @@ type StoredOffset struct {
 	Topic schemas.TopicID
 }
 
+// Last, in place of the offset from which to read, stands for the last n offsets.
+func Last(n int64) (from int64) { return -1 - n }
+
 // ReadFunc reads records of the topic's partition that a task belongs to, in order, from
-// offset from (-1: the first) up to but without offset to (-1: the present end). Heartbeats are
+// offset from (-1: the first; or Last) up to but without offset to (-1: the present end). Heartbeats are
 // read uncommitted, other topics committed. It waits for transactions that are open before to,
 // because a committed offset may show before the records that were committed with it. The
 // record is valid until each returns; the error of each is returned unchanged.

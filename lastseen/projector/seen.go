@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
@@ -36,14 +37,14 @@ func NewSeen(view *redisview.View, config lastseen.Config, metrics *lastseen.Met
 // DecodeSeen returns how to read the topic, whose users are spread over so many partitions. It
 // rejects what no detector writes: users of other partitions, and times beyond the record's.
 func DecodeSeen(partitions int32) func(*schemas.Record) (*schemas.Seen, error) {
-	const ahead = schemas.Millis(60_000) // how far the clocks of brokers and detectors may differ
+	const ahead = schemas.Millis(24 * time.Hour / time.Millisecond) // only a topic with LogAppendTime has records older than At
 	return func(r *schemas.Record) (*schemas.Seen, error) {
 		s, err := schemas.DecodeSeen(r.Value)
 		if err != nil {
 			return nil, err
 		}
 		if s.At > r.Time+ahead {
-			return nil, schemas.Invalid("at_ms", fmt.Sprintf("%s is more than a minute later than the record", s.At))
+			return nil, schemas.Invalid("at_ms", fmt.Sprintf("%s is more than a day later than the record", s.At))
 		}
 		for i := range s.Users {
 			if schemas.PartitionOf(s.Users[i].User, partitions) != r.Partition {

@@ -72,6 +72,10 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 			count = 1
 		}
 		response, err := admin.CreateTopic(ctx, count, replication, config, t.name)
+		if errors.Is(response.Err, kerr.InvalidConfig) { // a broker before Kafka 3.6
+			delete(config, schemas.LatestTime)
+			response, err = admin.CreateTopic(ctx, count, replication, config, t.name)
+		}
 		if err == nil {
 			err = response.Err
 		}
@@ -223,7 +227,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, cfg kafka.Config) ([]cl
 			found[i].settings[c.Key] = c.MaybeValue()
 		}
 		for name, want := range found[i].spec.Config {
-			if is := found[i].settings[name]; is != want && !slices.Contains(found[i].spec.Must, name) {
+			if is, known := found[i].settings[name]; known && is != want && !slices.Contains(found[i].spec.Must, name) {
 				found[i].tuned = append(found[i].tuned, fmt.Sprintf("%s=%s (ours: %s)", name, is, want))
 			}
 		}

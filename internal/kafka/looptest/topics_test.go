@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -63,6 +64,38 @@ func TestTopicsAreMadeAlthoughABrokerHearsOfThemLate(t *testing.T) {
 		})
 		if reports, err := admin.ApplyTopics(w.Context(), cfg, 3, 1); err != nil || !reports[0].Created || asked < 4 {
 			w.Errorf("%+v, %v, after %d questions", reports, err, asked)
+		}
+	})
+}
+
+func TestRecordsOfLaterTimesAreTakenByTopicsThatTheirWritersStamp(t *testing.T) {
+	onEach(t, 1, func(w *world) {
+		for _, topic := range []schemas.Topic{schemas.Transitions, schemas.Statuses, schemas.SeenHints, schemas.Fanout, schemas.Deliveries, schemas.DeadLetter} {
+			record := schemas.Outgoing{Topic: topic, Key: schemas.UserID(1).Key(), Time: schemas.MillisOf(time.Now().Add(72 * time.Hour))}
+			if err := w.producer.AppendSync(w.Context(), record); err != nil {
+				w.Errorf("%s: %v", topic, err)
+			}
+		}
+	})
+}
+
+func TestTopicsAreMadeByBrokersThatDoNotKnowASettingYet(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		cfg := w.cfg
+		cfg.Prefix = "old."
+		w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidConfig, Count: -1, When: func(r kmsg.Request) bool {
+			return slices.ContainsFunc(r.(*kmsg.CreateTopicsRequest).Topics, func(t kmsg.CreateTopicsRequestTopic) bool {
+				return slices.ContainsFunc(t.Configs, func(c kmsg.CreateTopicsRequestTopicConfig) bool { return c.Name == schemas.LatestTime })
+			})
+		}})
+		reports, err := admin.ApplyTopics(w.Context(), cfg, 3, 1)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, r := range reports {
+			if !r.Created || len(r.Tuned) > 0 {
+				w.Errorf("%+v", r)
+			}
 		}
 	})
 }
@@ -281,6 +314,7 @@ func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testin
 		}{
 			{-1, -1, true, "abcdefghijklmnopqrst"}, {-1, -1, false, "abcdefghijklmnopqrst!"}, {5, 8, true, "fgh"}, {18, 1000, true, "st"},
 			{20, 20, true, ""}, {500, 600, true, ""}, {20, -1, true, ""}, {0, 1, true, "a"},
+			{stream.Last(3), -1, true, "t"}, {stream.Last(1), -1, true, ""}, {stream.Last(1000), -1, false, "abcdefghijklmnopqrst!"},
 		} {
 			if got := read(c.from, c.to, c.committed); got != c.want {
 				w.Errorf("from %d to %d (committed %v): %q, want %q", c.from, c.to, c.committed, got, c.want)

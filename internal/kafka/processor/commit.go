@@ -205,7 +205,7 @@ func (s *session) writeAgain() error {
 	}
 	for i := range s.outputs {
 		s.outputs[i] = &kgo.Record{Topic: s.outputs[i].Topic, Partition: s.outputs[i].Partition,
-			Key: s.outputs[i].Key, Value: s.outputs[i].Value, Headers: s.outputs[i].Headers}
+			Key: s.outputs[i].Key, Value: s.outputs[i].Value, Headers: s.outputs[i].Headers, Timestamp: s.outputs[i].Timestamp}
 		s.Client.Produce(s.Ctx, s.outputs[i], s.produced)
 	}
 	return nil
