@@ -118,12 +118,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 	if err := s.Decode(r.Value); err != nil {
 		return 0, nil, err
 	}
-	// The checkpoint's log time is no bound: after a lost commit it may be earlier than older
-	// records.
-	latest := r.Time + maxAhead
-	if b.checkpoint != nil {
-		latest = max(r.Time, b.checkpoint.LogTime) + maxAhead
-	}
+	latest := b.latest(r)
 	for _, of := range [...]struct {
 		field string
 		at    schemas.Millis
@@ -152,6 +147,23 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		return 0, nil, schemas.Invalid("version", "names a record after the committed one")
 	}
 	return user, s, nil
+}
+
+// latest is the latest possible instant in a record of the status topic. The checkpoint's log time is no bound:
+// after a lost commit it may be earlier than older records.
+func (b *bounds) latest(r *schemas.Record) schemas.Millis {
+	if b.checkpoint == nil {
+		return r.Time + maxAhead
+	}
+	return max(r.Time, b.checkpoint.LogTime) + maxAhead
+}
+
+// left is when the user of a tombstone left, if that is known and possible.
+func (b *bounds) left(r *schemas.Record) schemas.Millis {
+	if left := schemas.LeftAt(r); r.Value == nil && left <= b.latest(r) {
+		return left
+	}
+	return 0
 }
 
 // policies reads a record of the status topic with the policies of a tenant. There are no tombstones.

@@ -185,7 +185,7 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read 
 		if p.names != nil {
 			p.adoptName(user, status)
 		}
-		p.machine.Adopt(user, status)
+		p.machine.Adopt(user, status, bounds.left(r))
 		return nil
 	})
 	if err != nil {

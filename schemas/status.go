@@ -26,8 +26,8 @@ type Status struct {
 
 	// Bucket bounds how often the user may change; the zero value is full.
 	Bucket Bucket
-	// PublishedAt is the time, by the rules, of the newest published change; LeftOut counts the
-	// changes since then that were not published.
+	// PublishedAt is at of the newest transition while a change could lie before it, 0 after that; LeftOut
+	// counts the changes since then that were not published.
 	PublishedAt Millis
 	LeftOut     uint32
 	// PolicyAt is the log time from which the policy of the bucket is in force. Another policy
@@ -154,6 +154,19 @@ func (s *Status) Append(dst []byte) []byte {
 // Tombstone reports whether s means the same as a tombstone: nothing is known of the user.
 func (s *Status) Tombstone() bool {
 	return s.Nameless() && s.ShownAt == 0 && s.ErasedVersion == 0 && s.Lapsed.Until == 0
+}
+
+// LeftHeader is the header of a tombstone that says when the user left, in milliseconds as decimal text. A
+// tombstone has it if a change could lie before that instant.
+const LeftHeader = "left_at_ms"
+
+// LeftAt is when the user of a tombstone left; 0 if the record does not say it.
+func LeftAt(r *Record) Millis {
+	at, err := strconv.ParseInt(string(r.Header(LeftHeader)), 10, 64)
+	if err != nil || at < 0 {
+		return 0
+	}
+	return Millis(at)
 }
 
 // Nameless reports whether s keeps no name: it says nothing of the user's presence, and the name is not

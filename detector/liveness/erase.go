@@ -18,7 +18,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	default:
 		e = m.enter(id, u)
 	}
-	from, at := u.state, max(m.clock.now, u.since, m.lastAt(u))
+	from, at := u.state, max(m.clock.now, u.since, u.flaps.publishedAt)
 	if w := u.flaps.waiting; w != nil {
 		from = w.state
 	}
@@ -27,6 +27,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	}
 	m.lapse(u)
 	u.reset(id)
+	u.since = at // of whoever comes under this id, nothing lies before it
 	m.use(0)
 	m.setPrivacy(id, privacyRecord{})
 	if !m.replaying && f.WithheldUntil > m.clock.now {

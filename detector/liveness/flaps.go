@@ -7,7 +7,8 @@ import "github.com/stillhere/stillhere/schemas"
 // since implies (see full).
 type flaps struct {
 	bucket schemas.Bucket
-	// publishedAt is the at of the newest published change, while bucket is set.
+	// publishedAt is at of the newest transition, if it is later than since, and a change could still lie
+	// before it.
 	publishedAt schemas.Millis
 	leftOut     uint32 // unpublished changes since the newest published one
 	waiting     *waiting
@@ -57,43 +58,56 @@ func (m *Machine) releaseAt(u *user) presence { return m.full(u) - m.flapBurst }
 
 // charge draws a change of u at p, from the state before, on the bucket. It is called
 // before the change.
-func (m *Machine) charge(u *user, p presence, stateChanges bool, at schemas.Millis) {
+func (m *Machine) charge(u *user, p presence, stateChanges bool) {
 	lacks := max(0, m.full(u)-p)
 	if m.flapBurst == 0 || lacks == 0 && stateChanges {
-		u.flaps.bucket, u.flaps.publishedAt = schemas.Bucket{}, 0
+		u.flaps.bucket = schemas.Bucket{}
 		return
 	}
 	u.flaps.bucket = schemas.Bucket{At: m.clock.wall(p), Lacks: schemas.Millis(lacks + m.flapInterval)}
-	u.flaps.publishedAt = at
 }
 
-// lastAt is the instant of the newest published change, before which no other may lie while the
-// bucket is remembered; 0 after that.
-func (m *Machine) lastAt(u *user) schemas.Millis {
-	if m.isFull(u, m.settled()) {
-		return 0
-	}
-	return u.flaps.publishedAt
-}
+// lateRows is how late a row may be and still change its user at its own time.
+const lateRows presence = 60_000
 
-// isFull reports whether the bucket of u is full at p, and no published change is later.
-func (m *Machine) isFull(u *user, p presence) bool {
+// decided is the instant up to which no row changes a user any more.
+func (m *Machine) decided() schemas.Millis { return m.clock.wall(m.evaluated - lateRows) }
+
+// forgetInstants forgets when u changed last if that is decided.
+func (m *Machine) forgetInstants(u *user) {
 	f := &u.flaps
-	return f.bucket == (schemas.Bucket{}) || f.waiting == nil && m.full(u) <= p && m.clock.at(f.publishedAt) <= p
+	if f.waiting != nil || u.since == 0 && f.publishedAt == 0 {
+		return
+	}
+	decided := m.decided()
+	if f.publishedAt <= max(u.since, decided) {
+		f.publishedAt = 0
+	}
+	if u.state == schemas.Offline && !u.hidden && u.since <= decided {
+		u.since = 0
+	}
 }
 
-// settled is an instant before which no further report can lie, by the pipeline's policy.
-func (m *Machine) settled() presence { return m.evaluated - m.pipeline.presentFor }
-
-// refill drops the bucket of u if it is full at p.
-func (m *Machine) refill(u *user, p presence) {
-	f := &u.flaps
-	if f.bucket != (schemas.Bucket{}) && m.isFull(u, p) {
-		f.bucket, f.publishedAt = schemas.Bucket{}, 0
-		if u.state == schemas.Offline {
-			f.leftOut, u.dirty = 0, true
-		}
+// decidedAt is when an offline user's last change is decided; never: it is, or is remembered for good.
+func (m *Machine) decidedAt(u *user) presence {
+	last := u.flaps.publishedAt
+	if !u.hidden {
+		last = max(last, u.since)
 	}
+	if last == 0 {
+		return never
+	}
+	return m.clock.at(last) + lateRows + 1
+}
+
+// refill drops the bucket of u, who is not offline, if it has been full for so long that no report of that time
+// can come, by the pipeline's policy.
+func (m *Machine) refill(u *user) {
+	f := &u.flaps
+	if f.bucket != (schemas.Bucket{}) && f.waiting == nil && m.full(u) <= m.evaluated-m.pipeline.presentFor {
+		f.bucket = schemas.Bucket{}
+	}
+	m.forgetInstants(u)
 }
 
 // leaveOut notes a change of u that may not be published now. It is called before the
@@ -130,8 +144,7 @@ func (m *Machine) catchUp(u *user, p presence) {
 		m.settleStatus(u)
 		return
 	}
-	c.at = max(c.at, m.lastAt(u))
-	m.charge(u, p, u.state != w.state, c.at)
+	m.charge(u, p, u.state != w.state)
 	u.settleSince()
 	u.flaps.leftOut--
 	m.publish(u, c)

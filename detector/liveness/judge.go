@@ -94,15 +94,15 @@ type newState struct {
 
 // become applies b to u, and publishes it unless u changes too often.
 func (m *Machine) become(u *user, p presence, b newState) {
-	at, changesState := max(b.at, u.since, m.shownAt(u.id)), b.state != u.state
+	at, changesState := max(b.at, u.since, m.shownAt(u.id), u.flaps.publishedAt), b.state != u.state
 	if b.row {
+		at = max(at, m.decided())
 		// For the bucket, a late row counts as of now: at an earlier instant the bucket may have
 		// been dropped as full.
 		p = max(p, m.evaluated)
 	}
 	if m.mayChange(u, p) {
-		at = max(at, m.lastAt(u))
-		m.charge(u, p, changesState, at)
+		m.charge(u, p, changesState)
 		c := change{from: u.state, at: at, cause: b.cause, device: b.device}
 		u.state, u.kinds, u.hidden = b.state, b.kinds, b.hidden
 		m.publish(u, c)
@@ -142,7 +142,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 			cause: schemas.VisibilityChange, row: true})
 		return
 	}
-	c := change{from: u.state, at: max(m.clock.now, u.since, m.shownAt(u.id), m.lastAt(u)), cause: schemas.VisibilityChange}
+	c := change{from: u.state, at: max(m.clock.now, u.since, m.shownAt(u.id), u.flaps.publishedAt), cause: schemas.VisibilityChange}
 	if w != nil {
 		c.from = w.state
 		if w.state != u.state {
@@ -151,8 +151,5 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 		u.settleSince()
 	}
 	u.kinds, u.hidden = kinds, true
-	if !m.isFull(u, m.settled()) {
-		u.flaps.publishedAt = c.at
-	}
 	m.publish(u, c)
 }

@@ -336,7 +336,7 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	}
 	for _, u := range m.many {
 		if u.state != schemas.Offline && u.flaps.waiting == nil {
-			u.flaps.bucket, u.flaps.publishedAt = schemas.Bucket{}, 0
+			u.flaps.bucket = schemas.Bucket{}
 		}
 	}
 	from := m.nextPolicyFrom()

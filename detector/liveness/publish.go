@@ -31,7 +31,7 @@ func (m *Machine) publish(u *user, c change) {
 	default:
 		m.setShown(u.id, c.at)
 	}
-	u.flaps.leftOut = 0
+	u.flaps.leftOut, u.flaps.publishedAt = 0, c.at
 	u.dirty = true
 	m.settleStatus(u)
 }
@@ -47,6 +47,7 @@ func (m *Machine) settleStatus(u *user) {
 		}
 		u.silentFrom, u.releaseDelay, u.drained, u.kinds = 0, 0, false, 0
 	}
+	m.forgetInstants(u)
 	m.endUnsure(u)
 	if u.dirty {
 		u.dirty = false
@@ -69,7 +70,6 @@ func (u *user) lastBye() schemas.Millis {
 func (u *user) refresh() {
 	u.lastActive = 0
 	u.lastSeen = u.lastBye()
-	u.since = u.lastSeen
 }
 
 // emit appends t to the output, with its version.
@@ -94,7 +94,7 @@ func (m *Machine) emitStatus(u *user) {
 		return
 	}
 	if u.state != schemas.Offline {
-		m.refill(u, m.settled())
+		m.refill(u)
 	}
 	s := schemas.Status{
 		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
@@ -112,6 +112,9 @@ func (m *Machine) emitStatus(u *user) {
 		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Since: u.since,
 			KindsAt: w.kindsAt, VisibilityAt: w.visibilityAt, Cause: w.cause, Device: w.device,
 			KindsDevice: w.kindsDevice, Evicted: w.evicted}
+	}
+	if s.State == schemas.Offline && s.Visibility != schemas.Nobody && s.Pending.State == 0 {
+		s.PublishedAt = max(s.PublishedAt, s.Since)
 	}
 	for i := range u.reports {
 		if r := &u.reports[i]; r.device == 0 {

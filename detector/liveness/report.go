@@ -16,7 +16,7 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 	at := m.clock.at(b)
 	m.lookAhead(u, at)
 	if u.state != schemas.Offline {
-		m.refill(u, m.settled())
+		m.refill(u)
 	}
 	why := event{device: beat.Device, row: true}
 	switch {

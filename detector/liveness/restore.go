@@ -156,19 +156,23 @@ func (m *Machine) demote(u *user) {
 	u.reports = slices.DeleteFunc(u.reports, func(r report) bool { return r.device == 0 })
 }
 
-// Adopt applies a committed status of a user; s is nil for a tombstone.
-func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
+// Adopt applies a committed status of a user; s is nil for a tombstone, and left then is when the user left, 0 if
+// that is not known.
+func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status, left schemas.Millis) {
 	delete(m.delayed, id)
 	delete(m.privacy, id)
 	delete(m.tenants.away, id)
 	delete(m.tenants.named, id)
 	delete(m.tenants.lapsed, id)
+	if m.clock.at(left)+lateRows < m.clock.presence()-m.lateness {
+		left = 0 // that is decided
+	}
 	u := &m.scratch
 	e := m.index.find(&m.store, m.index.hash(id), id)
 	switch {
 	case e != none:
 		u = m.load(e, u)
-	case s == nil:
+	case s == nil && left == 0:
 		delete(m.hidden, id)
 		return
 	case m.foreign(id):
@@ -183,10 +187,14 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 		seen = u.lastSeen
 	}
 	u.lastSeen = seen
-	if s != nil {
-		if m.restored == nil {
-			m.rebase(max(s.Since, s.LastSeen, s.LastActive, s.PublishedAt, m.latest, m.clock.now))
+	if m.restored == nil {
+		latest := max(left, m.latest, m.clock.now)
+		if s != nil {
+			latest = max(latest, s.Since, s.LastSeen, s.LastActive, s.PublishedAt)
 		}
+		m.rebase(latest)
+	}
+	if u.since = left; s != nil {
 		m.adopt(u, s)
 	}
 	if !ok && u.lastSeen != seen {
@@ -207,13 +215,16 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 		u.flaps.bucket = schemas.Bucket{}
 	}
 	if s.State != schemas.Offline && s.Pending.State == 0 && s.PolicyAt != m.policyFrom {
-		u.flaps.bucket, u.flaps.publishedAt = schemas.Bucket{}, 0
+		u.flaps.bucket = schemas.Bucket{}
 	}
 	if p := &s.Pending; p.State != 0 {
 		u.flaps.waiting = &waiting{state: s.State, kinds: s.Kinds, hidden: u.hidden, since: s.Since, kindsAt: p.KindsAt,
 			visibilityAt: p.VisibilityAt, cause: p.Cause, device: p.Device, kindsDevice: p.KindsDevice,
 			evicted: p.Evicted}
 		u.state, u.kinds, u.hidden, u.since = p.State, p.Kinds, p.Visibility == schemas.Nobody, p.Since
+	}
+	if s.State == schemas.Offline && s.Visibility != schemas.Nobody && s.Pending.State == 0 {
+		u.since, u.flaps.publishedAt = max(s.Since, s.PublishedAt), 0
 	}
 	for _, kind := range s.Presumed.Kinds.Append(nil) {
 		u.reports = append(u.reports, report{kind: kind, seen: s.Presumed.At, active: s.Presumed.Active})

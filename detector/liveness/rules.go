@@ -71,8 +71,13 @@ func (m *Machine) next(u *user) presence {
 	switch f := &u.flaps; {
 	case f.waiting != nil:
 		limit = min(limit, m.releaseAt(u))
-	case u.state == schemas.Offline && f.bucket != (schemas.Bucket{}):
-		limit = min(limit, max(m.full(u), m.clock.at(f.publishedAt)))
+	case u.state == schemas.Offline:
+		if f.bucket != (schemas.Bucket{}) {
+			limit = min(limit, m.full(u))
+		}
+		if !m.ahead {
+			limit = min(limit, m.decidedAt(u))
+		}
 	}
 	return max(limit, m.clock.at(m.floor(u)))
 }
@@ -149,7 +154,9 @@ func (m *Machine) step(u *user, limit presence) {
 		m.catchUp(u, limit)
 	}
 	if u.state == schemas.Offline {
-		m.refill(u, limit)
+		if f := &u.flaps; f.waiting == nil && f.bucket != (schemas.Bucket{}) && m.full(u) <= limit {
+			f.bucket, f.leftOut, u.dirty = schemas.Bucket{}, 0, true
+		}
 		m.settleStatus(u)
 	}
 }

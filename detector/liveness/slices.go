@@ -102,12 +102,22 @@ func (m *Machine) endSlices() {
 	for _, id := range m.slice.delayed {
 		if !m.replaying && m.needsNoStatus(id) {
 			s := schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
-				Version: m.version(m.ordinals.of(id)) - 1}
+				Version: m.version(m.ordinals.of(id)) - 1, PublishedAt: m.changedAt(id)}
 			m.addPrivacy(&s)
 			m.out.Statuses = append(m.out.Statuses, s)
 		}
 	}
 	m.slice.delayed = nil
+}
+
+// changedAt is when a user changed last, as far as it is remembered.
+func (m *Machine) changedAt(id schemas.UserID) schemas.Millis {
+	e := m.index.find(&m.store, m.index.hash(id), id)
+	if e == none {
+		return 0
+	}
+	u := m.load(e, &m.scratch)
+	return max(u.since, u.flaps.publishedAt)
 }
 
 // needsNoStatus reports whether a restart needs to know nothing of a user but the privacy record: at

@@ -117,7 +117,7 @@ func visibilityOf(hidden bool) schemas.Visibility {
 
 // simple reports whether the user fits in an entry.
 func (u *user) simple(base schemas.Millis) bool {
-	if u.flaps != (flaps{}) || u.unsureSince != 0 || u.lastSeen < base {
+	if u.flaps != (flaps{}) || u.unsureSince != 0 || u.lastSeen != 0 && u.lastSeen < base {
 		return false
 	}
 	switch len(u.reports) {
@@ -253,10 +253,11 @@ func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
 	}
 }
 
-// forgettable reports whether u needs no entry: offline, without a remembered bye or a bucket.
+// forgettable reports whether u needs no entry: offline since an instant that is decided, without a remembered
+// bye or a bucket.
 func (u *user) forgettable() bool {
 	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (schemas.Bucket{}) &&
-		u.flaps.waiting == nil
+		u.flaps.publishedAt == 0 && (u.since == 0 || u.hidden) && u.flaps.waiting == nil
 }
 
 // forget frees entry e of u. A hidden user moves to a side table, where times have all their bits:

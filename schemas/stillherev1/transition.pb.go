@@ -382,7 +382,8 @@ type Status struct {
 	// much, in milliseconds of presence time until it is full.
 	BucketAtMs    int64 `protobuf:"varint,13,opt,name=bucket_at_ms,json=bucketAtMs,proto3" json:"bucket_at_ms,omitempty"`
 	BucketLacksMs int64 `protobuf:"varint,14,opt,name=bucket_lacks_ms,json=bucketLacksMs,proto3" json:"bucket_lacks_ms,omitempty"`
-	// When, by the rules, the change published last came about.
+	// When, by the rules, the change published last came about; 0 if no change can lie before it. A tombstone
+	// has it in the header left_at_ms, as decimal text.
 	PublishedAtMs int64 `protobuf:"varint,15,opt,name=published_at_ms,json=publishedAtMs,proto3" json:"published_at_ms,omitempty"`
 	// Changes that were not published since then.
 	LeftOut uint32 `protobuf:"varint,16,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`

@@ -62,7 +62,7 @@ func (w *world) full(u *user) millis {
 func (w *world) release(u *user) millis { return w.full(u) - w.burst }
 
 // limits are the instants at which something is due for u. With joins they include those at which a
-// report joins the queue.
+// report joins the queue, or the newest change is forgotten.
 func (w *world) limits(u *user, joins bool) []millis {
 	var limits []millis
 	for _, r := range u.reports {
@@ -89,14 +89,24 @@ func (w *world) limits(u *user, joins bool) []millis {
 	case u.waits != nil:
 		limits = append(limits, w.release(u))
 	case u.bucket != nil && u.state == schemas.Offline:
-		limits = append(limits, w.forgetLimit(u))
+		limits = append(limits, w.full(u))
+	}
+	if limit, waits := w.forgets(u); waits && joins {
+		limits = append(limits, limit)
 	}
 	return limits
 }
 
-// forgetLimit is when the bucket of an offline user is forgotten.
-func (w *world) forgetLimit(u *user) millis {
-	return max(w.full(u), w.presence(u.publishedAt))
+// forgets is whether an offline user is remembered for the newest change, and when that is forgotten.
+func (w *world) forgets(u *user) (limit millis, waits bool) {
+	newest := u.publishedAt
+	if !u.hidden {
+		newest = max(newest, u.since)
+	}
+	if u.state != schemas.Offline || u.waits != nil || newest == 0 {
+		return never, false
+	}
+	return w.presence(newest) + lateRows + 1, true
 }
 
 // next is the earliest of limits; never if there is none. A policy makes nothing due before it is

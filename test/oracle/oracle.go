@@ -180,7 +180,7 @@ func (w *world) apply(f *frame) {
 		if *f.Policy != w.policy {
 			for _, u := range w.users {
 				if u.state != schemas.Offline && u.waits == nil {
-					u.bucket, u.publishedAt = nil, 0
+					u.bucket = nil
 				}
 			}
 			w.setPolicy(*f.Policy)
@@ -238,11 +238,13 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	erased.state, erased.published.state = schemas.Offline, u.published.state
 	delete(w.judged, id)
 	delete(w.judgedAt, id)
-	w.publish(erased, max(w.now, u.since, w.lastAt(u)), schemas.Erased, 0)
+	at := max(w.now, u.since, u.publishedAt)
+	w.publish(erased, at, schemas.Erased, 0)
 	w.out[len(w.out)-1].ErasedUntil = until
 	delete(w.users, id)
+	w.user(id).since = at
 	delete(w.names, id)
-	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone})
+	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone, PublishedAt: at})
 	delete(w.shown, id)
 }
 
@@ -258,11 +260,10 @@ func (w *world) forget(u *user) {
 	if u.state == schemas.Offline && u.waits == nil && !u.hidden {
 		u.lastActive = 0
 		u.lastSeen = u.lastBye().time
-		u.since = u.lastSeen
 	}
 	w.write(u)
 	if u.state == schemas.Offline && u.waits == nil && !u.hidden && len(u.byes) == 0 && u.bucket == nil &&
-		len(u.reports) == 0 {
+		u.since == 0 && u.publishedAt == 0 && len(u.reports) == 0 {
 		delete(w.users, u.id)
 	}
 }

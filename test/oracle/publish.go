@@ -275,7 +275,10 @@ func cause(u *user, to schemas.State, why reason) schemas.Cause {
 
 // change applies next to u, and publishes it unless it has to wait.
 func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why reason, cause schemas.Cause) {
-	at = max(at, u.since, w.shown[u.id])
+	at = max(at, u.since, w.shown[u.id], u.publishedAt)
+	if why.row {
+		at = max(at, w.decided())
+	}
 	if cause == schemas.VisibilityChange && next.hidden && !u.published.hidden {
 		w.hide(u, next, at)
 		return
@@ -284,8 +287,7 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 		p = max(p, w.x) // a late row draws on the bucket now
 	}
 	if u.waits == nil && (w.policy.FlapBurst == 0 || w.lacks(u, p) <= w.burst) {
-		at = max(at, w.lastAt(u))
-		w.charge(u, p, next.state != u.state, at)
+		w.charge(u, p, next.state != u.state)
 		u.shown = next
 		w.publish(u, at, cause, why.device)
 		return
@@ -312,15 +314,11 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 
 // hide publishes that u is hidden, together with the waiting changes.
 func (w *world) hide(u *user, next shown, at schemas.Millis) {
-	at = max(at, w.lastAt(u))
 	if u.waits != nil {
 		if u.state != u.published.state {
 			u.leftOut--
 		}
 		w.stopWaiting(u)
-	}
-	if !w.dropped(u) {
-		u.publishedAt = at
 	}
 	u.shown = next
 	w.publish(u, at, schemas.VisibilityChange, 0)
@@ -355,34 +353,39 @@ func (w *world) catchUp(u *user, p millis) {
 		u.published = u.shown
 		return
 	}
-	at = max(at, w.lastAt(u))
-	w.charge(u, p, u.state != u.published.state, at)
+	w.charge(u, p, u.state != u.published.state)
 	w.stopWaiting(u)
 	u.leftOut--
 	w.publish(u, at, cause, device)
 }
 
-// lastAt is at of the newest transition while the bucket is kept, 0 after that.
-func (w *world) lastAt(u *user) schemas.Millis {
-	if w.dropped(u) {
-		return 0
-	}
-	return u.publishedAt
-}
+// lateRows is how late a row may be and still change its user at its own time.
+const lateRows millis = 60_000
 
-// dropped reports whether the bucket of u was full before any report that can still come.
-func (w *world) dropped(u *user) bool {
-	return u.bucket == nil || u.waits == nil && w.forgetLimit(u) <= w.x-w.present
+// decided is the instant up to which no row changes a user any more.
+func (w *world) decided() schemas.Millis { return w.wall(w.x - lateRows) }
+
+// forgetInstants forgets the newest change of u when no row can lie before it.
+func (w *world) forgetInstants(u *user) {
+	if u.waits != nil {
+		return
+	}
+	if u.publishedAt <= max(u.since, w.decided()) {
+		u.publishedAt = 0
+	}
+	if u.state == schemas.Offline && !u.hidden && u.since <= w.decided() {
+		u.since = 0
+	}
 }
 
 // charge draws a change at p on u's bucket.
-func (w *world) charge(u *user, p millis, changesState bool, at schemas.Millis) {
+func (w *world) charge(u *user, p millis, changesState bool) {
 	lacks := w.lacks(u, p)
 	if w.policy.FlapBurst == 0 || lacks == 0 && changesState {
-		u.bucket, u.publishedAt = nil, 0
+		u.bucket = nil
 		return
 	}
-	u.bucket, u.publishedAt = &bucket{w.wall(p), lacks + w.interval}, at
+	u.bucket = &bucket{w.wall(p), lacks + w.interval}
 }
 
 // publish emits the transition of u from what was published last to its current state.
@@ -413,7 +416,7 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 			w.shown[u.id] = at
 		}
 	}
-	u.published, u.leftOut, u.dirty = u.shown, 0, true
+	u.published, u.publishedAt, u.leftOut, u.dirty = u.shown, at, 0, true
 }
 
 func visibility(hidden bool) schemas.Visibility {

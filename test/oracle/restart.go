@@ -8,6 +8,7 @@ import (
 
 // write stores the status of a dirty user.
 func (w *world) write(u *user) {
+	w.forgetInstants(u)
 	if u.unsureSince != 0 && !w.unheard(u) {
 		u.unsureSince, u.dirty = 0, true
 	}
@@ -15,8 +16,8 @@ func (w *world) write(u *user) {
 		return
 	}
 	u.dirty = false
-	if u.state != schemas.Offline && w.dropped(u) {
-		u.bucket, u.publishedAt = nil, 0
+	if u.state != schemas.Offline && u.bucket != nil && u.waits == nil && w.full(u) <= w.x-w.present {
+		u.bucket = nil
 	}
 	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
 		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden),
@@ -39,10 +40,15 @@ func (w *world) write(u *user) {
 		s.Presumed = schemas.Presumed{At: r.seen, Active: r.seen - r.idle, Kinds: s.Presumed.Kinds.With(r.kind)}
 	}
 	s.ShownAt = w.shown[u.id]
+	left := s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.waits == nil
+	if left {
+		s.PublishedAt = max(s.PublishedAt, s.Since)
+	}
 	if _, judged := w.judged[u.id]; judged {
 		s.JudgedFrom = s.Version // of any record
-	} else if s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.bucket == nil && u.waits == nil {
-		s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, ShownAt: s.ShownAt}
+	} else if left && u.bucket == nil {
+		s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, ShownAt: s.ShownAt,
+			PublishedAt: s.PublishedAt}
 	}
 	w.store(s)
 }
@@ -56,8 +62,7 @@ func (w *world) store(s schemas.Status) {
 	if !s.Nameless() {
 		delete(w.unsaved, s.User)
 	}
-	if s == (schemas.Status{User: s.User, State: schemas.Offline, Visibility: schemas.Everyone, Version: s.Version}) {
-		delete(w.statuses, s.User)
+	if s.Tombstone() { // which may have a header
 		return
 	}
 	w.statusEpoch = max(w.statusEpoch, s.Version.LogEpoch())
@@ -189,9 +194,11 @@ func (w *world) adopt() {
 			w.shown[id] = s.ShownAt
 		}
 		u.publishedAt, u.leftOut = s.PublishedAt, int(s.LeftOut)
+		if s.State == schemas.Offline && s.Visibility == schemas.Everyone && s.Pending.State == 0 {
+			u.since, u.publishedAt = max(s.Since, s.PublishedAt), 0
+		}
 		switch {
 		case s.State != schemas.Offline && s.Pending.State == 0 && s.PolicyAt != w.policyFrom:
-			u.publishedAt = 0
 		case s.Bucket.Lacks > 0:
 			u.bucket = &bucket{s.Bucket.At, millis(s.Bucket.Lacks)}
 		}

@@ -106,7 +106,7 @@ func (w *world) step(u *user, limit millis, joins bool) {
 	if u.waits != nil && w.release(u) <= limit {
 		w.catchUp(u, limit)
 	}
-	if u.state == schemas.Offline && u.waits == nil && u.bucket != nil && w.forgetLimit(u) <= limit {
+	if u.state == schemas.Offline && u.waits == nil && u.bucket != nil && w.full(u) <= limit {
 		u.bucket, u.leftOut, u.dirty = nil, 0, true
 	}
 	w.forget(u)

@@ -63,7 +63,7 @@ type user struct {
 
 	// The limit on changes.
 	bucket      *bucket
-	publishedAt schemas.Millis // at of the newest transition, while there is a bucket
+	publishedAt schemas.Millis // at of the newest transition, while a change could lie before it; 0 after that
 	leftOut     int
 	waits       *waits
 

@@ -67,6 +67,32 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 	h.AllAre("online", []schemas.UserID{1, 2})
 }
 
+// A beat that was taken before its user was published offline, and arrives after that: what goes by instants says
+// online, as the API does.
+func TestAUserWhoseReturnWasTakenBeforeTheOfflineIsOnlineInThePastToo(t *testing.T) {
+	t.Parallel()
+	h := testkit.NewDev(t, "--online-ttl", "6s", "--offline-debounce", "3s", "--away-ttl", "0")
+	h.Up()
+	h.MustSend(testkit.Beat{User: 1, Device: 7})
+	h.HistoryOf(1, 1)
+	testkit.Until(t, "user 1 is offline", 20*time.Second, func() bool { return h.State(1) == "offline" })
+	h.MustSend(testkit.Beat{User: 1, Device: 7, Age: 1500})
+	changes := h.HistoryOf(1, 3)
+	if len(changes) != 3 || changes[2].At < changes[1].At {
+		t.Fatalf("the history is %+v", changes)
+	}
+	at := changes[2].At.String()
+	for _, words := range []string{"asof " + at, "sessions --from=-1h"} {
+		command, arguments, _ := strings.Cut(words, " ")
+		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, command, arguments, "--kafka-brokers", h.Broker)
+		code := tool.Wait(time.Minute)
+		said := strings.Split(strings.TrimSpace(tool.Out.String()), "\n")
+		if newest := said[len(said)-1]; code != 0 || !strings.Contains(newest, `"state":"online"`) && !strings.Contains(newest, `"still_open":true`) {
+			t.Errorf("stillhere %s: code %d, %s%s", words, code, tool.Out.String(), tool.Err.String())
+		}
+	}
+}
+
 func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.T) {
 	t.Parallel()
 	h := testkit.NewDev(t)

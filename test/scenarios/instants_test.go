@@ -97,4 +97,39 @@ var instants = []scenario{
 			"user 1 online→away at 45000, silent by device 7, seen 0, active 0, []",
 		},
 	},
+	{
+		name:   "a beat that was taken before its user went offline, and came after that, brings the user back at that instant",
+		change: func(s *liveness.Settings) { s.AwayTTL = 0 },
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(45_500).late(1500).beat(1, 7, web, 0).until(60_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→offline at 45000, silent by device 7, seen 0, active 0, []",
+			"user 1 offline→online at 45000, first_beat by device 7, seen 44000, active 44000, [web]",
+		},
+	},
+	{
+		name:   "a user who was erased comes back at that instant at the earliest",
+		change: func(s *liveness.Settings) { s.AwayTTL = 0 },
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(10_000).erase(1).until(11_000).late(2000).beat(1, 7, web, 0).until(12_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→offline at 10000, erased by device 0, seen never, active never, []",
+			"user 1 offline→online at 10000, first_beat by device 7, seen 9000, active 9000, [web]",
+		},
+	},
+	{
+		name: "a device that came before its user hid, and is heard of after that, came at that instant",
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(10_000).visibility(1, schemas.Nobody).late(1500).beat(1, 8, mobile, 0).until(12_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→online at 10000, visibility by device 0, seen 0, active 0, [web], hidden",
+			"user 1 online→online at 10000, devices by device 8, seen 8500, active 8500, [mobile web], hidden",
+		},
+	},
 }

@@ -81,6 +81,7 @@ type Beat struct {
 	Device schemas.DeviceID `json:"device_id"`
 	Kind   string           `json:"device_kind,omitempty"`
 	Bye    bool             `json:"bye,omitempty"`
+	Age    int64            `json:"age_ms,omitempty"`
 }
 
 // namedBeat is a Beat of a user who has a name.

@@ -28,10 +28,23 @@ func compareOn(t *testing.T, impl Impl, h *History) {
 	t.Helper()
 	differ := func(h *History) bool { return !slices.Equal(Impl(oracle.Run).of(h), impl.of(h)) }
 	if !differ(h) {
+		checkInstants(t, h, impl.of(h))
 		return
 	}
 	h = Shrink(h, differ)
 	t.Fatalf("%s\nStore it under testdata:\n%s", Difference(h, Impl(oracle.Run).of(h), impl.of(h)), h)
+}
+
+// checkInstants holds that no change has an instant before that of its user's previous one.
+func checkInstants(t *testing.T, h *History, transitions []schemas.Transition) {
+	t.Helper()
+	last := map[schemas.UserID]schemas.Transition{}
+	for _, tr := range transitions {
+		if before := last[tr.User]; tr.At < before.At {
+			t.Fatalf("%s\nis at an earlier instant than\n%s", Describe(h, tr), Describe(h, before))
+		}
+		last[tr.User] = tr
+	}
 }
 
 // seeds are the first n where STILLHERE_FULL=1 asks for all of them, as .ci/run does, else the

@@ -151,6 +151,8 @@ func fault(before, tr schemas.Transition) string {
 		return "does not follow on"
 	case tr.Version <= before.Version:
 		return "version does not grow"
+	case tr.At < before.At:
+		return "its instant is before that of the change before"
 	case tr.Cause == schemas.Erased:
 		erased := schemas.Transition{User: tr.User, From: tr.From, To: schemas.Offline, At: tr.At, Cause: tr.Cause,
 			Visibility: schemas.Everyone, Version: tr.Version, Policy: tr.Policy, ErasedUntil: erasedUntil}

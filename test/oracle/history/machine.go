@@ -114,7 +114,7 @@ func (d *run) handle(r *schemas.Record) {
 // flush commits what the detector has appended to the outbox because of the record at an offset.
 func (d *run) flush(offset, next int64) {
 	for _, o := range d.outbox.Records {
-		r := schemas.Record{Partition: d.log.Partition, Time: d.now, Key: o.Key, Value: o.Value}
+		r := schemas.Record{Partition: d.log.Partition, Time: d.now, Key: o.Key, Value: o.Value, Headers: o.Headers}
 		switch o.Topic {
 		case schemas.Transitions:
 			t, err := schemas.DecodeTransition(o.Value)
