@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -398,35 +397,5 @@ func TestARebuildTakesTheVersionOfTheChangeAndNotOfAStatusWithoutOne(t *testing.
 	entries := p.entries(t, []schemas.UserID{1})
 	if e := entries[0]; !e.Found || !e.Complete() || e.Current != p.users[1] {
 		t.Errorf("the entry is %+v, want %+v", e, p.users[1])
-	}
-}
-
-// The detector holds a status of an erased user until no topic has older changes. It says nothing of the user.
-func TestARebuildLeavesErasedUsersErased(t *testing.T) {
-	t.Parallel()
-	p := start(t, redistest.Mini(t))
-	p.WithStore(p)
-	p.tick(t)
-	erased, back := schemas.NewVersion(1, 5, 0), schemas.NewVersion(1, 9, 0)
-	status := schemas.Status{State: schemas.Offline, Visibility: schemas.Everyone, ErasedVersion: erased, WithheldUntil: now() + 1000}
-	p.stated = map[schemas.UserID]schemas.Status{}
-	for user, version := range map[schemas.UserID]schemas.Version{1: erased, 2: back} {
-		status.User, status.Version = user, version
-		p.stated[user] = status
-	}
-	p.users[2] = schemas.Current{User: 2, State: schemas.Offline, Since: now(), Visibility: schemas.Everyone, Version: back} // was there again
-	must(t, p.server.Flush())
-	p.tick(t)
-	if entries := p.entries(t, []schemas.UserID{1, 2}); !entries[0].Erased || entries[1].Found {
-		t.Errorf("the entries are %+v; want an erased one, and none", entries)
-	}
-	want := []schemas.Presence{schemas.NeverSeen(1, 0), schemas.PresenceOf(p.users[2], 0)}
-	want[0].Version = erased.String()
-	if got, err := p.reader.Read(t.Context(), []schemas.UserID{1, 2}); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v (%v), want %+v", got, err, want)
-	}
-	p.users[1] = schemas.Current{User: 1, State: schemas.Online, Since: now(), Visibility: schemas.Everyone, Version: erased - 1}
-	if got, err := p.reader.Read(t.Context(), []schemas.UserID{1}); err != nil || !reflect.DeepEqual(got, want[:1]) {
-		t.Errorf("while the store is behind: %+v (%v), want %+v", got, err, want)
 	}
 }

@@ -60,33 +60,18 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 	users := 0
 	batch := make([]schemas.Current, 0, confirmBatch)
 	names := make([]schemas.Name, 0, confirmBatch) // of batch
-	var erased []*schemas.Transition               // what erased users of whom nothing is known since
 	flush := func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 		defer cancel()
 		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, batch), names); err != nil {
 			return err
 		}
-		if _, err := p.view.Write(ctx, epoch, store.Fold(erased)); err != nil {
-			return err
-		}
-		erased = erased[:0]
 		users += len(batch)
 		p.metrics.ProjectorRebuilt.Add(float64(len(batch)))
 		batch, names = batch[:0], names[:0]
 		return nil
 	}
 	err := p.statuses(ctx, number, func(status schemas.Status) error {
-		if status.Absent() { // kept for the detector alone: the durable store answers, as for others who are offline
-			if status.Version == status.ErasedVersion {
-				erased = append(erased, &schemas.Transition{User: status.User, To: schemas.Offline, Cause: schemas.Erased,
-					Visibility: schemas.Everyone, Version: status.Version})
-			}
-			if len(erased) < confirmBatch {
-				return nil
-			}
-			return flush()
-		}
 		c := status.Current()
 		c.Hidden = 0 // the status has the newest version, not that of the hide
 		batch = append(batch, c)
