@@ -23,7 +23,7 @@ func (p *Partition) nameStatus(s *schemas.Status, done bool) {
 			return
 		}
 	}
-	p.names.name(s)
+	p.names.name(s, p.machine.LogTime())
 }
 
 // publishTenant stores the policies of the tenant whose policy the record has changed. Its users whose
@@ -87,7 +87,7 @@ func (p *Partition) adoptTenants(ctx context.Context, plan *plan, bounds *bounds
 			return nil
 		}
 		var j judged
-		if s.Name != (schemas.Name{}) && has(s.Name.Tenant) {
+		if s.Name != (schemas.Name{}) && s.NamedUntil == 0 && has(s.Name.Tenant) {
 			j = judged{tenant: s.Name.Tenant, from: s.JudgedFrom, at: s.JudgedAt, named: true}
 		}
 		if j.lapsed = s.Lapsed; j != (judged{}) {

@@ -83,8 +83,9 @@ func (p *Partition) leaveOutForged() error {
 }
 
 // takeNames takes the names of the frame into the table, and writes those that are new to the topic
-// of names.
-func (p *Partition) takeNames(out *stream.Outbox) {
+// of names. now is the log time at the record.
+func (p *Partition) takeNames(now schemas.Millis, out *stream.Outbox) {
+	p.names.forget(now)
 	var row schemas.NamedRow
 	for names := p.frame.Names(); names.Next(&row); {
 		user := p.frame.User(row.Row)
@@ -158,23 +159,35 @@ func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key()})
 }
 
-// settleNames writes the statuses of users who are known and whose names are new, so that a restart
-// finds the names, and forgets the names of users without a status.
+// overPerRecord bounds how many statuses a record rewrites without the names of users who are gone.
+const overPerRecord = 1000
+
+// settleNames writes the statuses of users whose names are new, so that a restart finds the names, and of
+// some whose names are not known any more.
 func (p *Partition) settleNames(out *stream.Outbox) {
 	for _, user := range p.names.fresh {
-		if !p.names.unsaved(user) && !p.names.isCollided(user) {
-			continue
-		}
-		p.out.Statuses = p.out.Statuses[:0]
-		p.machine.Restate(user, &p.out)
-		for i := range p.out.Statuses {
-			if s := &p.out.Statuses[i]; !s.Nameless() {
-				p.names.name(s)
-				out.Records = append(out.Records, p.pages.status(p.id, s))
-			}
+		if p.names.unsaved(user) || p.names.isCollided(user) {
+			p.restate(user, out)
 		}
 	}
-	p.names.settle()
+	p.names.fresh = p.names.fresh[:0]
+	n := min(len(p.names.over), overPerRecord)
+	for _, user := range p.names.over[:n] {
+		if _, _, again := p.names.find(user); again == nil {
+			p.restate(user, out)
+		}
+	}
+	p.names.over = p.names.over[n:]
+}
+
+// restate writes the status of a user again.
+func (p *Partition) restate(user schemas.UserID, out *stream.Outbox) {
+	p.out.Statuses = p.out.Statuses[:0]
+	p.machine.Restate(user, &p.out)
+	for i := range p.out.Statuses {
+		p.names.name(&p.out.Statuses[i], p.machine.LogTime())
+		out.Records = append(out.Records, p.pages.status(p.id, &p.out.Statuses[i]))
+	}
 }
 
 // adoptName takes the name of a status, or of none, in a restore.
@@ -182,6 +195,9 @@ func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
 	p.names.remove(user)
 	if s != nil && s.Name != (schemas.Name{}) {
 		p.names.put(user, s.Name)
+		if s.NamedUntil != 0 {
+			p.names.leave(user, s.NamedUntil)
+		}
 	}
 	delete(p.names.collided, user)
 	delete(p.names.awaited, user)

@@ -101,6 +101,64 @@ func TestAUserWithoutNameIsPresentAndTheNameThatComesLaterSurvivesARestart(t *te
 	l.expect(is, is, nil)
 }
 
+// One ingest process writes the name and later beats without it, another one the bye between.
+func TestAUserWhoSaidByeElsewhereComesBackUnderItsName(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		l := namedLog(t, 0, 1)
+		ann := schemas.Name{Tenant: "acme", Text: "ann"}
+		at := start
+		write := func(after schemas.Millis, value []byte) (named []schemas.Name) {
+			t.Helper()
+			at += after
+			l.write(at, value)
+			named, _, _ = l.written()
+			if restarts {
+				l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+			}
+			return named
+		}
+		says := func(after schemas.Millis, bye bool, want schemas.Name) {
+			t.Helper()
+			value := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: named.ID("acme", "ann"), Device: 1, Kind: schemas.Web, Bye: bye}})
+			if got := write(after, value); !slices.Equal(got, []schemas.Name{want}) {
+				t.Errorf("the change is published under %v, want %v", got, want)
+			}
+		}
+		write(0, namedBeat(ann, 1))
+		says(1000, true, ann)
+		for range 3 {
+			for range 3 { // until nothing is known of the user any more
+				write(4000, schemas.AppendTick(nil))
+			}
+			says(nameKept-5000, false, ann)
+			says(1000, true, ann)
+		}
+		for range 3 {
+			write(4000, schemas.AppendTick(nil))
+		}
+		says(nameKept, false, schemas.Name{}) // writers repeat names more often
+		says(1000, true, schemas.Name{})
+		for range 3 {
+			write(4000, schemas.AppendTick(nil))
+		}
+		if newest := l.statuses[len(l.statuses)-1]; newest.Value != nil {
+			t.Error("a status is left of a user who is gone and has no name")
+		}
+	}
+}
+
+// A name that came with a heartbeat too late to count is that of those that follow.
+func TestANameIsKnownThatALateHeartbeatBrought(t *testing.T) {
+	l := namedLog(t, 0, 1)
+	ann := schemas.Name{Tenant: "acme", Text: "ann"}
+	late := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: named.ID("acme", "ann"), Device: 1, Kind: schemas.Web, Age: 3600_000}})
+	l.write(start, schemas.AppendNamedRow(late, 0, ann))
+	l.expect(nil, []schemas.Name{ann}, []schemas.Name{ann})
+	l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+	l.write(start+1000, beatOf(ann, 1))
+	l.expect([]schemas.Name{ann}, []schemas.Name{ann}, nil)
+}
+
 func TestARowWhoseIdIsNotThatOfItsNameIsLeftOutAndOthersCount(t *testing.T) {
 	l := namedLog(t, 0, 1)
 	ann, bob := schemas.Name{Text: "ann"}, schemas.Name{Text: "bob"}
@@ -240,9 +298,8 @@ func FuzzAnEntryIsItsName(f *testing.F) {
 		one := appendEntry(nil, name)
 		e := nameEntry(append(slices.Clone(one), 1, 2, 3)).sized()
 		e.set(flagUnsaved)
-		e.set(flagLeaving)
-		if e.clear(flagUnsaved); e.has(flagUnsaved) || !e.has(flagLeaving) || len(e) != len(one) {
-			t.Errorf("%q: flags or size are wrong: %d bytes of %d", name, len(e), len(one))
+		if e.clear(flagUnsaved); e.has(flagUnsaved) || len(e) != len(one) {
+			t.Errorf("%q: flag or size are wrong: %d bytes of %d", name, len(e), len(one))
 		}
 		table := newNames(named)
 		if e.name() != name || !e.is(name) || e.is(schemas.Name{Tenant: tenant, Text: text + "x"}) || e.tenant() != tenant || table.idOf(e) != named.ID(tenant, text) {

@@ -9,15 +9,13 @@ import (
 )
 
 // nameEntry is one name in the table of names: a head of 16 bits, the tenant and the text. The head has
-// two flags and the lengths. A text that is a UUID in its canonical form, as most names are, takes the 16
+// a flag and the lengths. A text that is a UUID in its canonical form, as most names are, takes the 16
 // bytes of its value.
 type nameEntry []byte
 
 const (
 	entryHead   = 2
 	flagUnsaved = 1 << 14 // no status with the name has been written
-	flagLeaving = 1 << 15 // the newest status of the user says nothing of its presence
-	entryFlags  = flagUnsaved | flagLeaving
 
 	uuidText, uuidBytes = 36, 16
 	// packed stands for the length of a text that is a UUID, less one.
@@ -54,7 +52,7 @@ func (e nameEntry) sized() nameEntry {
 
 // lengths are the bytes of the tenant and of the text.
 func (e nameEntry) lengths() (tenant, text int) {
-	head := int(binary.LittleEndian.Uint16(e) &^ entryFlags)
+	head := int(binary.LittleEndian.Uint16(e) &^ flagUnsaved)
 	if tenant, text = head/textLengths, head%textLengths+1; text > schemas.MaxName {
 		text = uuidBytes
 	}
@@ -63,7 +61,7 @@ func (e nameEntry) lengths() (tenant, text int) {
 
 // isPacked reports whether the text is a UUID.
 func (e nameEntry) isPacked() bool {
-	return binary.LittleEndian.Uint16(e)&^entryFlags%textLengths == packed
+	return binary.LittleEndian.Uint16(e)&^flagUnsaved%textLengths == packed
 }
 
 func (e nameEntry) has(flag uint16) bool { return binary.LittleEndian.Uint16(e)&flag != 0 }

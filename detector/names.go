@@ -1,12 +1,19 @@
 package detector
 
 import (
+	"cmp"
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
+
+// nameKept is for how long, in log time, the name of a user is known who is gone, or whose heartbeats came
+// too late to count. A writer of heartbeats repeats names every 5 minutes and after a silence or a bye that it
+// has heard itself: it does not know of the bye that another one wrote.
+const nameKept = schemas.Millis(10 * time.Minute / time.Millisecond)
 
 // names are the names of the users of one partition who have a status, in pipelines with --ids
 // text. It is a hash table over bytes in chunks: a map of strings would take three times the
@@ -14,10 +21,14 @@ import (
 //
 // Ids are not stored: the id of a name is its hash.
 type names struct {
-	users   identity.Users
-	shards  [nameShards]*nameShard
-	fresh   []schemas.UserID // named first by the record that is being handled
-	leaving []schemas.UserID // without status since that record, unless they have one again
+	users  identity.Users
+	shards [nameShards]*nameShard
+	fresh  []schemas.UserID // named first by the record that is being handled
+	// left are the users who are gone: until when their names are known. ends are these instants,
+	// ascending; those that left does not have any more do not count.
+	left map[schemas.UserID]schemas.Millis
+	ends []nameEnd
+	over []schemas.UserID // whose statuses still have a name that is not known any more
 	// collided are users whose id two names have: they stay hidden until they are erased. Their
 	// statuses say so. The id is a keyed hash, so hardly any pipeline ever has one.
 	collided map[schemas.UserID]struct{}
@@ -29,6 +40,12 @@ type names struct {
 }
 
 const nameShards = 256
+
+// nameEnd is the end of what is known of a user who is gone.
+type nameEnd struct {
+	at   schemas.Millis
+	user schemas.UserID
+}
 
 // nameShard holds entries one after the other, none of them in two chunks. Their texts are never
 // overwritten, because strings alias them.
@@ -60,7 +77,7 @@ func offset(slot uint32) uint32 { return slot&(1<<atBits-1) - 1 }
 func isOf(slot, part uint32) bool { return slot>>atBits == part&(1<<(32-atBits)-1) }
 
 func newNames(users identity.Users) *names {
-	return &names{users: users, collided: map[schemas.UserID]struct{}{}, awaited: map[schemas.UserID]struct{}{}}
+	return &names{users: users, left: map[schemas.UserID]schemas.Millis{}, collided: map[schemas.UserID]struct{}{}, awaited: map[schemas.UserID]struct{}{}}
 }
 
 // isAwaited reports whether the user is hidden until a name comes.
@@ -187,6 +204,7 @@ func (s *nameShard) insert(part, at uint32) {
 
 // remove forgets the name of a user.
 func (n *names) remove(id schemas.UserID) {
+	delete(n.left, id)
 	s, gap, e := n.find(id)
 	if e == nil {
 		return
@@ -236,7 +254,7 @@ func (n *names) rebuild(s *nameShard, slots int, compact bool) {
 	}
 }
 
-// ofTenant are the users of a tenant.
+// ofTenant are the users of a tenant who are not gone.
 func (n *names) ofTenant(tenant string) (users []schemas.UserID) {
 	for _, s := range n.shards {
 		if s == nil {
@@ -246,8 +264,13 @@ func (n *names) ofTenant(tenant string) (users []schemas.UserID) {
 			if slot == 0 {
 				continue
 			}
-			if e := s.entry(offset(slot)); e.tenant() == tenant {
-				users = append(users, n.idOf(e))
+			e := s.entry(offset(slot))
+			if e.tenant() != tenant {
+				continue
+			}
+			id := n.idOf(e)
+			if _, gone := n.left[id]; !gone {
+				users = append(users, id)
 			}
 		}
 	}
@@ -269,29 +292,64 @@ func (n *names) bytes() int {
 // learn takes the name that a record has for a user. It returns the entry of the name known so far,
 // which may be another one; nil: it was not known. It does not allocate when it was.
 func (n *names) learn(id schemas.UserID, name schemas.Name) (known nameEntry) {
-	if _, _, e := n.find(id); e != nil {
-		return e
+	_, _, known = n.find(id)
+	_, gone := n.left[id]
+	if known != nil && !gone {
+		return known
 	}
-	n.put(id, name)
+	delete(n.left, id)
+	if known == nil {
+		n.put(id, name)
+	}
 	_, _, e := n.find(id)
 	e.set(flagUnsaved)
 	n.fresh = append(n.fresh, id)
-	return nil
+	return known
 }
 
-// name puts the user's name into a status that is about to be written. One that says nothing of the
-// user's presence has none.
-func (n *names) name(s *schemas.Status) {
+// name puts the user's name into a status that is about to be written at a log time. If it says nothing of
+// the user's presence, the name stays known for a while.
+func (n *names) name(s *schemas.Status, now schemas.Millis) {
 	_, _, e := n.find(s.User)
 	switch {
 	case e == nil:
 		s.Collided = n.isAwaited(s.User) && !s.Tombstone()
+		return
 	case !s.Nameless():
-		e.clear(entryFlags)
-		s.Name, s.Collided = e.name(), n.isCollided(s.User)
-	case !e.has(flagLeaving):
-		e.set(flagLeaving)
-		n.leaving = append(n.leaving, s.User)
+		delete(n.left, s.User)
+		s.Collided = n.isCollided(s.User)
+	default:
+		if s.NamedUntil = n.left[s.User]; s.NamedUntil == 0 {
+			s.NamedUntil = now + nameKept
+			n.leave(s.User, s.NamedUntil)
+		}
+		if s.ShownAt == 0 && s.ErasedVersion == 0 && s.Lapsed.Until == 0 {
+			*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, NamedUntil: s.NamedUntil}
+		}
+	}
+	e.clear(flagUnsaved)
+	s.Name = e.name()
+}
+
+// leave notes that a user is gone, whose name is known until an instant. Instants must not go back.
+func (n *names) leave(id schemas.UserID, until schemas.Millis) {
+	n.left[id] = until
+	n.ends = append(n.ends, nameEnd{until, id})
+}
+
+// sortEnds brings the instants of a restore in order.
+func (n *names) sortEnds() {
+	slices.SortFunc(n.ends, func(a, b nameEnd) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.user, b.user)) })
+}
+
+// forget forgets the names of users who are gone whose time is over.
+func (n *names) forget(now schemas.Millis) {
+	for len(n.ends) > 0 && n.ends[0].at <= now {
+		end := n.ends[0]
+		if n.ends = n.ends[1:]; n.left[end.user] == end.at {
+			n.remove(end.user)
+			n.over = append(n.over, end.user)
+		}
 	}
 }
 
@@ -299,19 +357,4 @@ func (n *names) name(s *schemas.Status) {
 func (n *names) unsaved(id schemas.UserID) bool {
 	_, _, e := n.find(id)
 	return e != nil && e.has(flagUnsaved)
-}
-
-// settle forgets the names of users without a status, when a record has been handled.
-func (n *names) settle() {
-	for _, id := range n.fresh {
-		if n.unsaved(id) {
-			n.remove(id)
-		}
-	}
-	for _, id := range n.leaving {
-		if _, _, e := n.find(id); e != nil && e.has(flagLeaving) {
-			n.remove(id)
-		}
-	}
-	n.fresh, n.leaving = n.fresh[:0], n.leaving[:0]
 }

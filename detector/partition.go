@@ -90,7 +90,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 			Value: schemas.AppendPolicy(nil, p.machine.Policy().Policy)})
 	}
 	if p.names != nil {
-		p.takeNames(out)
+		p.takeNames(max(r.Time, p.machine.LogTime()), out)
 		p.keepQuarantine()
 	}
 	if p.newPolicies {

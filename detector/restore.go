@@ -78,6 +78,7 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 			"log_time", p.machine.LogTime())
 	}
 	if p.names != nil {
+		p.names.sortEnds()
 		p.countTenants()
 	}
 	p.next, p.counted = plan.next, p.machine.Counts()

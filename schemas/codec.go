@@ -98,7 +98,7 @@ type fields struct {
 }
 
 const (
-	lastField = 44
+	lastField = 45
 	maxTexts  = 4 // that a message has
 )
 

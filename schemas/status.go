@@ -47,8 +47,10 @@ type Status struct {
 	// not to be sent any more.
 	ErasedVersion Version
 	WithheldUntil Millis
-	// Name is the user's name in text mode, the zero value until it is known.
-	Name Name
+	// Name is the user's name in text mode, the zero value until it is known. NamedUntil is set if nothing
+	// else is known of the user: until this log time it is the name of heartbeats without one.
+	Name       Name
+	NamedUntil Millis
 	// Collided: another name has the same id. The user stays hidden until it is erased.
 	Collided bool
 	// JudgedFrom names the record from which on the user is judged by the policy of the tenant, if it
@@ -92,7 +94,7 @@ type Presumed struct {
 	Kinds      KindSet
 }
 
-var statusForm = form{last: 44, kinds: 7, texts: 1<<37 | 1<<38 | 1<<44}
+var statusForm = form{last: 45, kinds: 7, texts: 1<<37 | 1<<38 | 1<<44}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -139,6 +141,7 @@ func (s *Status) walk(c *codec) {
 	number(c, 42, &s.Lapsed.From)
 	number(c, 43, &s.Lapsed.Until)
 	c.text1(44, &s.Lapsed.Tenant)
+	number(c, 45, &s.NamedUntil)
 }
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -153,7 +156,7 @@ func (s *Status) Append(dst []byte) []byte {
 
 // Tombstone reports whether s means the same as a tombstone: nothing is known of the user.
 func (s *Status) Tombstone() bool {
-	return s.Nameless() && s.ShownAt == 0 && s.ErasedVersion == 0 && s.Lapsed.Until == 0
+	return s.Nameless() && s.ShownAt == 0 && s.ErasedVersion == 0 && s.Lapsed.Until == 0 && s.NamedUntil == 0
 }
 
 // LeftHeader is the header of a tombstone that says when the user left, in milliseconds as decimal text. A
@@ -169,7 +172,7 @@ func LeftAt(r *Record) Millis {
 	return Millis(at)
 }
 
-// Nameless reports whether s keeps no name: it says nothing of the user's presence, and the name is not
+// Nameless reports whether s keeps no name for good: it says nothing of the user's presence, and the name is not
 // needed to know by which policy the user is judged.
 func (s *Status) Nameless() bool { return s.Absent() && s.JudgedFrom == 0 }
 

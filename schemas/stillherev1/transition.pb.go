@@ -436,8 +436,11 @@ type Status struct {
 	LapsedFromVersion  int64  `protobuf:"varint,42,opt,name=lapsed_from_version,json=lapsedFromVersion,proto3" json:"lapsed_from_version,omitempty"`
 	LapsedUntilVersion int64  `protobuf:"varint,43,opt,name=lapsed_until_version,json=lapsedUntilVersion,proto3" json:"lapsed_until_version,omitempty"`
 	LapsedTenant       string `protobuf:"bytes,44,opt,name=lapsed_tenant,json=lapsedTenant,proto3" json:"lapsed_tenant,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Of a user of whom nothing else is known: until this log time, tenant and name are those of
+	// heartbeats without a name.
+	NamedUntilMs  int64 `protobuf:"varint,45,opt,name=named_until_ms,json=namedUntilMs,proto3" json:"named_until_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -776,6 +779,13 @@ func (x *Status) GetLapsedTenant() string {
 		return x.LapsedTenant
 	}
 	return ""
+}
+
+func (x *Status) GetNamedUntilMs() int64 {
+	if x != nil {
+		return x.NamedUntilMs
+	}
+	return 0
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -1270,7 +1280,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
 	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x16 \x01(\tR\x04name\"\xea\r\n" +
+	"\x04name\x18\x16 \x01(\tR\x04name\"\x90\x0e\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1320,7 +1330,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0ejudged_from_ms\x18) \x01(\x03R\fjudgedFromMs\x12.\n" +
 	"\x13lapsed_from_version\x18* \x01(\x03R\x11lapsedFromVersion\x120\n" +
 	"\x14lapsed_until_version\x18+ \x01(\x03R\x12lapsedUntilVersion\x12#\n" +
-	"\rlapsed_tenant\x18, \x01(\tR\flapsedTenant\"\xe0\x05\n" +
+	"\rlapsed_tenant\x18, \x01(\tR\flapsedTenant\x12$\n" +
+	"\x0enamed_until_ms\x18- \x01(\x03R\fnamedUntilMs\"\xe0\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +

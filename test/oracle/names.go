@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // frame is a frame, and which of its rows do not count: those whose user_id is not the id of their
 // name.
@@ -31,9 +35,18 @@ func (l *Log) read(value []byte) (f frame, counts bool) {
 	return f, shown == schemas.Name{} || l.Users.Is(f.VisibilityUser, shown)
 }
 
+// kept is for how long the name of a user who is gone is known.
+const kept = schemas.Millis(10 * time.Minute / time.Millisecond)
+
 // takeNames stores the names of the users of this partition, and returns these. Of two names of a user
 // the first stays.
 func (w *world) takeNames(f *frame) (named []schemas.UserID) {
+	for user, until := range w.left {
+		if until <= w.now {
+			delete(w.left, user)
+			delete(w.names, user)
+		}
+	}
 	take := func(user schemas.UserID, name schemas.Name) {
 		if schemas.PartitionOf(user, w.log.Partitions) != w.log.Partition {
 			return
@@ -43,6 +56,7 @@ func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 			w.names[user] = name
 			w.unsaved[user] = true
 		}
+		delete(w.left, user)
 	}
 	var row schemas.NamedRow
 	for names := f.Names(); names.Next(&row); {
@@ -56,8 +70,8 @@ func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 	return named
 }
 
-// settleNames writes the statuses of users whose names are new, unless the record has caused one, and
-// forgets the names of users whose statuses say nothing of their presence.
+// settleNames writes the statuses of users whose names are new, unless the record has caused one, and notes
+// until when the names are known of users whose statuses say nothing of their presence.
 func (w *world) settleNames() {
 	for _, id := range w.ids() {
 		if w.unsaved[id] {
@@ -67,8 +81,12 @@ func (w *world) settleNames() {
 	}
 	w.unsaved = map[schemas.UserID]bool{}
 	for user := range w.names {
-		if s, ok := w.statuses[user]; !ok || s.Nameless() {
-			delete(w.names, user)
+		s, ok := w.statuses[user]
+		switch {
+		case ok && !s.Nameless():
+			delete(w.left, user)
+		case w.left[user] == 0:
+			w.left[user] = w.now + kept
 		}
 	}
 }

@@ -92,8 +92,9 @@ type world struct {
 	clock
 	users          map[schemas.UserID]*user
 	statuses       map[schemas.UserID]schemas.Status
-	names          map[schemas.UserID]schemas.Name // of users who have a status, in text mode
-	unsaved        map[schemas.UserID]bool         // whose names no status has
+	names          map[schemas.UserID]schemas.Name   // of users who have a status, in text mode
+	unsaved        map[schemas.UserID]bool           // whose names no status has
+	left           map[schemas.UserID]schemas.Millis // until when the names of users who are gone are known
 	tenants        map[string]*tenant
 	born           []string                          // tenants whose first policy the record brings
 	judged         map[schemas.UserID]string         // by the policies of these tenants
@@ -125,6 +126,7 @@ type world struct {
 func newWorld(log *Log) *world {
 	w := &world{log: log, epoch: log.LogEpoch, users: map[schemas.UserID]*user{},
 		statuses: map[schemas.UserID]schemas.Status{}, names: map[schemas.UserID]schemas.Name{}, unsaved: map[schemas.UserID]bool{},
+		left:    map[schemas.UserID]schemas.Millis{},
 		tenants: map[string]*tenant{}, judged: map[schemas.UserID]string{}, judgedAt: map[schemas.UserID]schemas.Millis{},
 		shown:   map[schemas.UserID]schemas.Millis{},
 		origins: map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
@@ -244,6 +246,7 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	delete(w.users, id)
 	w.user(id).since = at
 	delete(w.names, id)
+	delete(w.left, id)
 	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone, PublishedAt: at})
 	delete(w.shown, id)
 }

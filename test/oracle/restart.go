@@ -74,7 +74,7 @@ func (w *world) store(s schemas.Status) {
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
 	n.out, n.newest, n.newestBase, n.statuses, n.statusEpoch = w.out, w.newest, w.newestBase, w.statuses, w.statusEpoch
-	n.names, n.tenants, n.judged, n.judgedAt = w.names, w.tenants, w.judged, w.judgedAt
+	n.names, n.left, n.tenants, n.judged, n.judgedAt = w.names, w.left, w.tenants, w.judged, w.judgedAt
 	n.unsure, n.offset = w.unsure, w.offset
 	n.epoch, n.base = w.epoch, w.base
 	next := loss.Before + loss.Skip

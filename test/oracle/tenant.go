@@ -70,7 +70,7 @@ func (w *world) applyTenantPolicy(f *schemas.TenantPolicy) {
 func (w *world) judgeBorn() {
 	for _, name := range w.born {
 		for id, known := range w.names {
-			if known.Tenant == name {
+			if known.Tenant == name && w.left[id] == 0 {
 				w.judged[id] = name
 			}
 		}
