@@ -324,7 +324,8 @@ func (n *names) name(s *schemas.Status, now schemas.Millis) {
 			n.leave(s.User, s.NamedUntil)
 		}
 		if s.ShownAt == 0 && s.ErasedVersion == 0 && s.Lapsed.Until == 0 {
-			*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, NamedUntil: s.NamedUntil}
+			*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version,
+				PublishedAt: s.PublishedAt, NamedUntil: s.NamedUntil}
 		}
 	}
 	e.clear(flagUnsaved)
