@@ -90,7 +90,7 @@ func TestAnotherTokenOfTheSameCallerProlongsASocketAndNoOtherDoes(t *testing.T) 
 
 func TestASocketWithoutAuthenticationTakesNoToken(t *testing.T) {
 	t.Parallel()
-	term := auth.TermOf(httptest.NewRequest("GET", "/presence/stream", nil).Context())
+	term := auth.TermOf(httptest.NewRequest(http.MethodGet, "/presence/stream", nil).Context())
 	if bad := new(schemas.FieldError); !errors.As(term.Renew(renewal("x")), &bad) || bad.Code != "no_tokens" || term.Message() != nil {
 		t.Error(bad, term.Message())
 	}

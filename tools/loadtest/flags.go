@@ -48,12 +48,12 @@ func (f *Flags) Measure(ctx context.Context, version string, process []string, b
 }
 
 func (f *Flags) write(out io.Writer, report *Report) error {
-	switch {
-	case f.Output == output.JSON:
+	switch f.Output {
+	case output.JSON:
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(report)
-	case f.Output == output.TableFormat:
+	case output.TableFormat:
 		return report.WriteText(out)
 	}
 	return output.Write(out, f.Output, report.rows(), figureColumns, func(r figureRow) any { return r })
