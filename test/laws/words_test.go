@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// ban is a word of the first design and the standard term of the glossary in CONTRIBUTING.md.
+// ban is a word of the first design and the standard term of the glossary in docs.
 type ban struct{ words, use string }
 
 // banned may not be words of names, log messages, help and metric descriptions. A name is
@@ -247,7 +247,7 @@ func TestNamesLogsFlagsAndMetricsUseTheGlossary(t *testing.T) {
 				t.Errorf("%s: the log key %q must be snake_case", set.Position(s.at), s.text)
 			}
 			if word, use := faultOf(s.text, s.prose); word != "" {
-				t.Errorf("%s: the %s %q has the word %q; write: %s (glossary in CONTRIBUTING.md)", set.Position(s.at), s.what, s.text, word, use)
+				t.Errorf("%s: the %s %q has the word %q; write: %s (glossary in docs)", set.Position(s.at), s.what, s.text, word, use)
 			}
 		}
 	}
