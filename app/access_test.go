@@ -12,7 +12,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// row is a Need as the runbook has it.
+// row is a Need as docs/kafka-rights.md has it.
 func row(n Need) string {
 	who, what := n.Role, ""
 	if n.Followers {
@@ -36,16 +36,16 @@ func row(n Need) string {
 	return fmt.Sprintf("| %s | %s | %s | %s |", who, what, strings.Join(n.Operations, ", "), n.For)
 }
 
-func TestTheRunbookHasTheListOfACLsAsItIs(t *testing.T) {
+func TestTheDocumentHasTheListOfACLsAsItIs(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "deploy", "RUNBOOK.md"))
+	text, err := os.ReadFile(filepath.Join("..", "docs", "kafka-rights.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const head = "| who | resource | operations | for |\n|---|---|---|---|\n"
 	_, table, found := strings.Cut(string(text), head)
 	if !found {
-		t.Fatalf("deploy/RUNBOOK.md has no table with the head\n%s", head)
+		t.Fatalf("docs/kafka-rights.md has no table with the head\n%s", head)
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	var want []string
@@ -53,7 +53,7 @@ func TestTheRunbookHasTheListOfACLsAsItIs(t *testing.T) {
 		want = append(want, row(n))
 	}
 	if got := strings.Split(table, "\n"); !slices.Equal(got, want) {
-		t.Errorf("the table of ACLs in deploy/RUNBOOK.md is\n%s\nand must be\n%s", table, strings.Join(want, "\n"))
+		t.Errorf("the table of ACLs in docs/kafka-rights.md is\n%s\nand must be\n%s", table, strings.Join(want, "\n"))
 	}
 }
 

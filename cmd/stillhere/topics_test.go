@@ -48,7 +48,7 @@ func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
 		t.Errorf("apply of 8 partitions on 4: exit %d", code)
 	}
 	for _, part := range []string{"presence.heartbeats has 4 partitions", "asks for 8", "nothing was changed",
-		"which one a user's records are in", "leave --partitions out", "deploy/RUNBOOK.md"} {
+		"which one a user's records are in", "leave --partitions out", "docs/how-to/operate.md"} {
 		if !strings.Contains(errs, part) {
 			t.Errorf("the error does not say %q: %s", part, errs)
 		}

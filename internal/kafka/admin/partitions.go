@@ -25,7 +25,7 @@ func CheckPartitions(ctx context.Context, cfg kafka.Config, asked int32) error {
 				"The number of partitions decides which one a user's records are in: with another number, new records of most users would "+
 				"go to a partition whose detector does not know them, and their older records would stay behind. "+
 				"To keep the pipeline, leave --partitions out, or give %d. "+
-				"To have %d, create a second pipeline and move to it: see \"More partitions\" in deploy/RUNBOOK.md",
+				"To have %d, create a second pipeline and move to it: see \"More partitions\" in docs/how-to/operate.md",
 				t.name, t.partitions, asked, t.partitions, asked)
 		}
 	}
