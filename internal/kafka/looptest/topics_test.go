@@ -249,7 +249,7 @@ func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
 }
 
 // kfake's cleaner takes away the markers of aborted transactions, and clients
-// then drop what the same producer committed later; see standin/DESIGN.md.
+// then drop what the same producer committed later; see internal/embedded/DESIGN.md.
 func TestWhatIsCommittedAfterAnAbortSurvivesTheCleaner(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID("one"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
