@@ -9,14 +9,14 @@ import (
 // gateways is what a partition knows of gateways: those heard recently, and the lives through which
 // devices were heard.
 type gateways struct {
-	known   map[string][]*epoch // by id
-	oldest  *epoch              // the one heard longest ago; the first of a list that ends with newest
-	newest  *epoch
-	origins map[origin]uint16 // lives of gateways that were heard only through other partitions
-	lives   []life            // the first few stand for no single gateway, see noLife
-	free    []uint16
-	swept   int          // where the next sweep begins
-	ends    []GatewayEnd // for the next Output
+	known    map[string][]*epoch // by id
+	oldest   *epoch              // the one heard longest ago; the first of a list that ends with newest
+	newest   *epoch
+	standIns map[standIn]uint16 // lives that no frame begins or ends
+	lives    []life             // the first few stand for no single gateway, see noLife
+	free     []uint16
+	swept    int          // where the next sweep begins
+	ends     []GatewayEnd // for the next Output
 
 	present  int // reports of present devices that came through a life
 	silenced int // of those, through lives that were lost by silence
@@ -94,10 +94,12 @@ func (g *gateways) setSilence(silence presence, from schemas.Millis) {
 	}
 }
 
-// origin names a gateway whose rows were forwarded.
-type origin struct {
+// standIn names a life of rows that come through none: they were forwarded, or their gateway is drained
+// or lost already.
+type standIn struct {
 	id    string
 	epoch schemas.Millis
+	end   ending
 }
 
 // life is a period in which a gateway was not lost. A report has the number of the life that it
@@ -106,7 +108,7 @@ type life struct {
 	id       string
 	epoch    schemas.Millis
 	heard    schemas.Millis // log time of its last frame
-	lostAt   schemas.Millis // log time of the record at which it ended; 0: it has not
+	lostAt   schemas.Millis // log time of the record at which it ended; 0: it has not, or is a standIn
 	end      ending
 	used     bool
 	reports  int // that came through it, byes included
@@ -127,13 +129,11 @@ const (
 )
 
 const (
-	// noLife is for reports through no gateway. Reports through gateways that are already lost or
-	// drained share a life each, and so do those for which the table has no place.
-	noLife         uint16 = 0
-	alreadyLost    uint16 = 1
-	alreadyDrained uint16 = 2
-	noPlace        uint16 = 3
-	firstLife             = 4
+	// noLife is for reports through no gateway. Reports through gateways for which the table has no
+	// place share a life; no bye ends them.
+	noLife    uint16 = 0
+	noPlace   uint16 = 1
+	firstLife        = 2
 
 	// maxLives bounds the table: its numbers have 16 bits. Beats through further gateways have no
 	// cohort.
@@ -151,9 +151,8 @@ type GatewayEnd struct {
 }
 
 func newGateways() gateways {
-	g := gateways{known: map[string][]*epoch{}, origins: map[origin]uint16{}, lives: make([]life, firstLife),
+	g := gateways{known: map[string][]*epoch{}, standIns: map[standIn]uint16{}, lives: make([]life, firstLife),
 		swept: firstLife}
-	g.lives[alreadyLost].end, g.lives[alreadyDrained].end = outlived, drained
 	g.lives[noPlace].end = forwarded
 	return g
 }
@@ -166,7 +165,7 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		return noLife, 0, true
 	}
 	if f.Forwarded {
-		return g.originOf(f), 0, true
+		return g.standIn(f, forwarded), 0, true
 	}
 	var own *epoch
 	newer := false
@@ -207,9 +206,9 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	switch {
 	case f.Draining:
 		g.lose(c, own, drained)
-		return alreadyDrained, missing, true
+		return g.standIn(f, drained), missing, true
 	case newer:
-		return alreadyLost, missing, true
+		return g.standIn(f, outlived), missing, true
 	case own.life == 0:
 		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true}); own.life == 0 {
 			g.overflow++
@@ -243,19 +242,32 @@ func (g *gateways) unlink(e *epoch) {
 	e.prev, e.next = nil, nil
 }
 
-// originOf is the life that stands for a gateway whose rows were written to a wrong partition. Its
-// frames are not counted in this partition, and it is never lost.
-func (g *gateways) originOf(f *schemas.Frame) uint16 {
-	key := origin{string(f.Gateway), f.GatewayEpoch}
-	number, ok := g.origins[key]
+// standIn is the life of the rows of f, which come through none that a frame begins. For forwarded rows it
+// is never lost: their gateway's frames are not counted in this partition. Otherwise it is lost from
+// the beginning.
+func (g *gateways) standIn(f *schemas.Frame, end ending) uint16 {
+	key := standIn{string(f.Gateway), f.GatewayEpoch, end}
+	number, ok := g.standIns[key]
 	if !ok {
-		if number = g.begin(life{id: key.id, epoch: key.epoch, end: forwarded, used: true}); number == 0 {
+		if number = g.begin(life{id: key.id, epoch: key.epoch, end: end, used: true}); number == 0 {
 			g.overflow++
 			return noPlace
 		}
-		g.origins[key] = number
+		g.standIns[key] = number
 	}
 	return number
+}
+
+// speaksFor reports whether a bye through the life said ends reports through the life of: both are of one
+// gateway, and it had started no later then.
+func (g *gateways) speaksFor(said, of uint16) bool {
+	switch {
+	case said == noPlace || said == noLife || of < firstLife:
+		return said == of && said == noLife
+	case said == of:
+		return true
+	}
+	return g.lives[said].id == g.lives[of].id && g.lives[of].epoch <= g.lives[said].epoch
 }
 
 // begin gives a life a number; 0 if the table is full.
@@ -296,11 +308,8 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 // lost reports whether the life had ended at the presence instant p, which is not in the future.
 func (g *gateways) lost(c *clock, number uint16, p presence) bool {
 	l := &g.lives[number]
-	switch {
-	case number == noLife || l.end == forwarded:
+	if number == noLife || l.end == forwarded {
 		return false
-	case number == alreadyLost || number == alreadyDrained:
-		return true
 	}
 	over := c.at(l.heard) + g.silence
 	if l.end != ongoing {
@@ -410,8 +419,8 @@ func (g *gateways) sweep() {
 		if !l.used || l.end == ongoing || l.reports > 0 {
 			continue
 		}
-		if l.end == forwarded {
-			delete(g.origins, origin{l.id, l.epoch})
+		if l.lostAt == 0 {
+			delete(g.standIns, standIn{l.id, l.epoch, l.end})
 		} else if l.returned+l.released > 0 {
 			g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(l.id), Epoch: l.epoch, HeardAt: l.heard,
 				Drained: l.end == drained, Returned: l.returned, Released: l.released})

@@ -1,8 +1,6 @@
 package liveness
 
 import (
-	"slices"
-
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -48,14 +46,14 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 			continue
 		}
 		known = known || r.live()
-		if (r.life == life || r.phase == saidBye && r.life == 0) && b < r.seen {
+		if r.life == life && b < r.seen {
 			return false
 		}
 	}
 	if m.tooOld(u, beat.Device, known, b, life) {
 		return false
 	}
-	m.endLost(u, beat.Device, b, life, nil)
+	m.endLost(u, beat.Device, b, life)
 	if i := u.index(beat.Device, life, true); i >= 0 {
 		m.gateways.returned(&m.clock, &u.reports[i], life)
 		m.drop(u, i)
@@ -76,31 +74,26 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	return true
 }
 
-// bye ends the report of a device through the life, or all of its reports if there is no gateway.
-// It is remembered in any case, so that a restart need not know what it ended. ended reports
-// whether it ended something.
+// bye ends the reports of a device, not newer than b, through the gateway of the life: by this epoch
+// and earlier ones. What of lost gateways is older than one of these ends, too. The bye is remembered in
+// any case, so that a restart need not know what it ended. ended reports whether it ended something.
 func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) (ended bool) {
-	end := func(i int) {
-		m.leave(u, &u.reports[i])
-		ended = true
+	own := schemas.Millis(-1) // the newest of those
+	speaksFor := func(r *report) bool { return r.seen <= b && m.gateways.speaksFor(life, r.life) }
+	for i := range u.reports {
+		if r := &u.reports[i]; r.device == device && r.live() && speaksFor(r) {
+			own = max(own, r.seen)
+		}
 	}
-	newer := func(r report) bool { return r.device == device && r.live() && r.seen > b }
-	switch {
-	case life != 0:
-		m.endLost(u, device, b, life, end)
-		if i := u.index(device, life, true); i >= 0 && u.reports[i].seen <= b {
-			end(i)
-			m.gateways.returned(&m.clock, &u.reports[i], life)
-			m.drop(u, i)
+	for i := len(u.reports) - 1; i >= 0; i-- {
+		r := &u.reports[i]
+		if r.device != device || !r.live() || !speaksFor(r) && !m.leftBehind(r, own) {
+			continue
 		}
-	case !slices.ContainsFunc(u.reports, newer):
-		for i := len(u.reports) - 1; i >= 0; i-- {
-			if r := &u.reports[i]; r.device == device && r.live() {
-				end(i)
-				m.gateways.returned(&m.clock, r, life)
-				m.drop(u, i)
-			}
-		}
+		m.leave(u, r)
+		m.gateways.returned(&m.clock, r, life)
+		m.drop(u, i)
+		ended = true
 	}
 	m.remember(u, device, b, life)
 	// Otherwise a restart could not know whether the bye ended something.
@@ -145,15 +138,12 @@ func (m *Machine) leftBehind(r *report, b schemas.Millis) bool {
 }
 
 // endLost drops the reports of a device, not newer than b, that came through lost lives: the device
-// is heard through another. It first calls each for every such report.
-func (m *Machine) endLost(u *user, device schemas.DeviceID, b schemas.Millis, life uint16, each func(i int)) {
+// is heard through another.
+func (m *Machine) endLost(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) {
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		r := &u.reports[i]
 		if r.device != device || !r.live() || r.life == life || !m.leftBehind(r, b) {
 			continue
-		}
-		if each != nil {
-			each(i)
 		}
 		m.gateways.returned(&m.clock, r, life)
 		m.drop(u, i)

@@ -40,8 +40,10 @@ func (w *world) duplicate(f *schemas.Frame) bool {
 	return duplicate
 }
 
-// life is a period in which a gateway was not lost.
+// life is a period in which a gateway was not lost, or what stands for one of frames that belong to none:
+// they were forwarded, or their gateway was drained or lost before.
 type life struct {
+	of        origin
 	heard     schemas.Millis // log time of its last frame
 	end       ending
 	endedAt   schemas.Millis // log time of the record at which it ended
@@ -65,11 +67,7 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 		return nil, true
 	}
 	if f.Forwarded {
-		origin := origin{string(f.Gateway), f.GatewayEpoch}
-		if w.origins[origin] == nil {
-			w.origins[origin] = &life{forwarded: true}
-		}
-		return w.origins[origin], true
+		return w.without(f, ongoing), true
 	}
 	if w.duplicate(f) {
 		return nil, false
@@ -100,21 +98,45 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	}
 	if f.Draining {
 		w.lose(own, byDrain)
-		return w.alreadyDrained, true
+		return w.without(f, byDrain), true
 	}
 	if outlived {
-		return w.alreadyLost, true
+		return w.without(f, byEpoch), true
 	}
 	if own.life == nil {
-		own.life = &life{heard: w.now}
+		own.life = &life{of: origin{own.id, own.epoch}, heard: w.now}
 	}
 	return own.life, true
 }
 
-// origin names a gateway that writes to another partition.
+// origin names a process of a gateway.
 type origin struct {
 	id    string
 	epoch schemas.Millis
+}
+
+// lifeless names what stands for a life of frames that belong to none.
+type lifeless struct {
+	of  origin
+	why ending // ongoing: they were forwarded
+}
+
+// without is what stands for a life of a frame that belongs to none.
+func (w *world) without(f *schemas.Frame, why ending) *life {
+	key := lifeless{origin{string(f.Gateway), f.GatewayEpoch}, why}
+	if w.lifeless[key] == nil {
+		w.lifeless[key] = &life{of: key.of, end: why, forwarded: why == ongoing}
+	}
+	return w.lifeless[key]
+}
+
+// mayEnd reports whether a bye through one life may end a report through another: it comes from the same
+// process of the same gateway, or from a later one. nil is no gateway.
+func mayEnd(bye, report *life) bool {
+	if bye == nil || report == nil {
+		return bye == report
+	}
+	return bye.of.id == report.of.id && bye.of.epoch >= report.of.epoch
 }
 
 // lose ends the life of g at the record's P, or by silence if its silence became too long before.
@@ -160,8 +182,6 @@ func (w *world) lostAt(l *life, p millis) bool {
 	switch {
 	case l == nil || l.forwarded:
 		return false
-	case l == w.alreadyLost || l == w.alreadyDrained:
-		return true
 	case l.end != ongoing && w.presence(l.endedAt) <= p:
 		return true
 	}

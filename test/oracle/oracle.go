@@ -90,31 +90,29 @@ type world struct {
 	breakerLimit              schemas.Millis
 
 	clock
-	users          map[schemas.UserID]*user
-	statuses       map[schemas.UserID]schemas.Status
-	names          map[schemas.UserID]schemas.Name   // of users who have a status, in text mode
-	unsaved        map[schemas.UserID]bool           // whose names no status has
-	left           map[schemas.UserID]schemas.Millis // until when the names of users who are gone are known
-	tenants        map[string]*tenant
-	born           []string                          // tenants whose first policy the record brings
-	judged         map[schemas.UserID]string         // by the policies of these tenants
-	judgedAt       map[schemas.UserID]schemas.Millis // since when, of those whom a record named after that policy
-	shown          map[schemas.UserID]schemas.Millis // when users who had hidden showed again
-	statusEpoch    uint32                            // the greatest log epoch of a status
-	presumed       []*user                           // whose statuses are to be written
-	gateways       []*gateway
-	origins        map[origin]*life
-	numbered       []numbered
-	alreadyLost    *life
-	alreadyDrained *life
-	disarmed       bool
-	queue          []place
-	nextRelease    int64 // the earliest release to be assigned, microseconds of presence time
-	nextUnsure     int64 // when the next user may be written as unsure, likewise
-	unsure         []Unsure
-	out            []schemas.Transition
-	newest         int   // index of the newest record that a transition names
-	newestBase     int64 // the base of that version
+	users       map[schemas.UserID]*user
+	statuses    map[schemas.UserID]schemas.Status
+	names       map[schemas.UserID]schemas.Name   // of users who have a status, in text mode
+	unsaved     map[schemas.UserID]bool           // whose names no status has
+	left        map[schemas.UserID]schemas.Millis // until when the names of users who are gone are known
+	tenants     map[string]*tenant
+	born        []string                          // tenants whose first policy the record brings
+	judged      map[schemas.UserID]string         // by the policies of these tenants
+	judgedAt    map[schemas.UserID]schemas.Millis // since when, of those whom a record named after that policy
+	shown       map[schemas.UserID]schemas.Millis // when users who had hidden showed again
+	statusEpoch uint32                            // the greatest log epoch of a status
+	presumed    []*user                           // whose statuses are to be written
+	gateways    []*gateway
+	lifeless    map[lifeless]*life
+	numbered    []numbered
+	disarmed    bool
+	queue       []place
+	nextRelease int64 // the earliest release to be assigned, microseconds of presence time
+	nextUnsure  int64 // when the next user may be written as unsure, likewise
+	unsure      []Unsure
+	out         []schemas.Transition
+	newest      int   // index of the newest record that a transition names
+	newestBase  int64 // the base of that version
 
 	// Of the record being applied.
 	offset int64
@@ -128,8 +126,8 @@ func newWorld(log *Log) *world {
 		statuses: map[schemas.UserID]schemas.Status{}, names: map[schemas.UserID]schemas.Name{}, unsaved: map[schemas.UserID]bool{},
 		left:    map[schemas.UserID]schemas.Millis{},
 		tenants: map[string]*tenant{}, judged: map[schemas.UserID]string{}, judgedAt: map[schemas.UserID]schemas.Millis{},
-		shown:   map[schemas.UserID]schemas.Millis{},
-		origins: map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
+		shown:    map[schemas.UserID]schemas.Millis{},
+		lifeless: map[lifeless]*life{}, newest: -1}
 	w.setPolicy(log.Policy)
 	return w
 }

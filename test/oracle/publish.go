@@ -45,7 +45,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 		}
 	}
 	for _, earlier := range u.byes {
-		if earlier.device == row.Device && (earlier.life == through || earlier.life == nil) && b < earlier.time {
+		if earlier.device == row.Device && earlier.life == through && b < earlier.time {
 			return false
 		}
 	}
@@ -120,18 +120,12 @@ func (w *world) leftBehind(r *report, b schemas.Millis) bool {
 
 // bye ends reports by a bye, and remembers it. It returns whether one ended.
 func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
-	var ended []*report
-	newer := false
+	ended := slices.DeleteFunc(u.of(device), func(r *report) bool { return r.seen > b || !mayEnd(through, r.life) })
 	for _, r := range u.of(device) {
-		switch {
-		case through == nil && r.seen > b:
-			newer = true
-		case through == nil, r.life == through && r.seen <= b, r.life != through && w.leftBehind(r, b):
+		left := slices.ContainsFunc(ended, func(own *report) bool { return mayEnd(through, own.life) && w.leftBehind(r, own.seen) })
+		if left && !slices.Contains(ended, r) {
 			ended = append(ended, r)
 		}
-	}
-	if newer {
-		ended = nil
 	}
 	for _, r := range ended {
 		u.end(r, true)

@@ -88,8 +88,8 @@ var gateways = []scenario{
 		name: "a frame written twice counts once",
 		log: func(h *log) {
 			h.via("a", 1).head.Sequence = 5
-			h.at(0).beat(1, 1, web, 0).until(1000).via("", 0).bye(1, 1)
-			h.via("a", 1).head.Sequence = 5
+			h.at(0).beat(1, 1, web, 0).until(1000).via("a", 1).bye(1, 1)
+			h.head.Sequence = 5
 			h.until(2000).beat(1, 1, web, 0).until(3000)
 		},
 		want: []string{

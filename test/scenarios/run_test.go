@@ -14,7 +14,7 @@ import (
 
 // run runs every scenario against impl, each as a subtest.
 func run(t *testing.T, impl history.Impl) {
-	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, cohorts, outages, privacy, edges} {
+	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, byes, cohorts, outages, privacy, edges} {
 		for _, s := range group {
 			t.Run(strings.ReplaceAll(s.name, " ", "_"), func(t *testing.T) {
 				t.Parallel()
