@@ -36,7 +36,7 @@ type epoch struct {
 	sequence   uint64
 	life       uint16 // the current one; 0: none
 	next, prev *epoch
-	numbered   []numbered // the greatest sequence first
+	numbered   []numbered // the greatest sequence first; of a block, the oldest
 	forgotten  bool       // except for its sequences
 }
 
@@ -48,28 +48,42 @@ type numbered struct {
 	silence  presence
 }
 
-// maxNumbered bounds how many frames with ever smaller sequences are remembered.
+// A frame can only be a duplicate of one whose sequence is in the same block of 65,536, or in the next: a
+// gateway writes far fewer to a partition while a frame counts. So no sequence silences a gateway whose
+// own are elsewhere.
+const blockBits = 16
+
+// maxNumbered bounds how many frames are remembered: per block, those with ever smaller sequences.
 const maxNumbered = 32
 
-// duplicate reports whether the newest frame with an equal or greater sequence still counts. It
-// remembers this frame.
+// duplicate reports whether the newest of the frames with an equal or greater sequence, in the same block or the
+// next, still counts. It remembers this frame.
 func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicate bool) {
 	if sequence == 0 {
 		return false
 	}
+	if len(e.numbered) == maxNumbered {
+		e.numbered = slices.DeleteFunc(e.numbered, func(n numbered) bool { return !n.counts(c) })
+	}
+	block := sequence >> blockBits
+	// Per block the smallest remembered sequence is the newest.
 	n := len(e.numbered)
 	for n > 0 && e.numbered[n-1].sequence < sequence {
 		n--
 	}
-	if n > 0 {
-		last := &e.numbered[n-1]
-		duplicate = last.counts(c)
-		if last.sequence == sequence {
-			n--
-		}
+	for i := n; i > 0 && e.numbered[i-1].sequence>>blockBits-block <= 1 && !duplicate; i-- {
+		duplicate = e.numbered[i-1].counts(c)
 	}
-	if e.numbered = e.numbered[:n]; n < maxNumbered {
-		e.numbered = append(e.numbered, numbered{sequence, c.now, silence})
+	end := n
+	for end < len(e.numbered) && e.numbered[end].sequence>>blockBits == block {
+		end++
+	}
+	if n > 0 && e.numbered[n-1].sequence == sequence {
+		n--
+	}
+	e.numbered = slices.Delete(e.numbered, n, end)
+	if len(e.numbered) < maxNumbered {
+		e.numbered = slices.Insert(e.numbered, n, numbered{sequence, c.now, silence})
 	}
 	return duplicate
 }
@@ -188,8 +202,8 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	if own.forgotten {
 		own.forgotten = false
 	} else {
-		if f.Sequence > own.sequence && own.sequence != 0 {
-			missing = f.Sequence - own.sequence - 1
+		if gap := f.Sequence - own.sequence; own.sequence != 0 && gap-1 < 1<<blockBits {
+			missing = gap - 1
 		}
 		g.unlink(own)
 	}

@@ -23,8 +23,11 @@ type numbered struct {
 	silence  millis
 }
 
+// nearby is how many sequences make a block. Frames of blocks that are not neighbours say nothing of one another.
+const nearby = 65_536
+
 // duplicate reports whether the newest frame of the same gateway and epoch with an equal or greater
-// sequence still counts. It remembers this frame.
+// sequence, in the block of this one or the one after it, still counts. It remembers this frame.
 func (w *world) duplicate(f *schemas.Frame) bool {
 	if f.Sequence == 0 {
 		return false
@@ -32,7 +35,7 @@ func (w *world) duplicate(f *schemas.Frame) bool {
 	duplicate := false
 	of := origin{string(f.Gateway), f.GatewayEpoch}
 	for _, n := range w.numbered {
-		if n.gateway == of && n.sequence >= f.Sequence {
+		if n.gateway == of && n.sequence >= f.Sequence && n.sequence/nearby <= f.Sequence/nearby+1 {
 			duplicate = w.presence(w.now) < w.presence(n.at)+n.silence
 		}
 	}

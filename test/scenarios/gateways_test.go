@@ -97,4 +97,46 @@ var gateways = []scenario{
 			"user 1 online→offline at 1000, bye by device 1, seen 1000, active 0, []",
 		},
 	},
+	{
+		name: "a sequence that no gateway can have reached silences none",
+		log: func(h *log) {
+			numbered := func(at schemas.Millis, sequence uint64) *log {
+				h.until(at).via("a", 1).head.Sequence = sequence
+				return h
+			}
+			numbered(0, 5).beat(1, 1, web, 0)
+			numbered(1000, 1<<63).frame()
+			numbered(2000, 6).beat(2, 1, web, 0)
+			// Which does not make their duplicates count.
+			numbered(3000, 7).bye(2, 1)
+			numbered(4000, 6).beat(2, 1, web, 0)
+			numbered(5000, 1<<63).beat(3, 1, web, 0)
+			numbered(6000, 1<<62).beat(3, 1, web, 0)
+			h.until(9000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 2000, first_beat by device 1, seen 2000, active 2000, [web]",
+			"user 2 online→offline at 3000, bye by device 1, seen 3000, active 2000, []",
+			"user 3 offline→online at 6000, first_beat by device 1, seen 6000, active 6000, [web]",
+		},
+	},
+	{
+		name: "a sequence below one of the next block is a duplicate, and below one of the block after that none",
+		log: func(h *log) {
+			numbered := func(at schemas.Millis, sequence uint64) *log {
+				h.until(at).via("a", 1).head.Sequence = sequence
+				return h
+			}
+			numbered(0, 2<<16).beat(1, 1, web, 0)
+			numbered(1000, 1).beat(2, 1, web, 0)
+			numbered(2000, 2<<16-1).beat(3, 1, web, 0)
+			numbered(3000, 2).beat(4, 1, web, 0)
+			h.until(9000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 1000, first_beat by device 1, seen 1000, active 1000, [web]",
+		},
+	},
 }

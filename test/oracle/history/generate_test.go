@@ -136,7 +136,7 @@ func (g *generator) gateway(r *Record) {
 		g.sequences[r.Gateway]++
 		r.Sequence = g.sequences[r.Gateway]
 		if g.chance(8) {
-			r.Sequence = uint64(g.below(4))
+			r.Sequence = uint64(g.below(4)) + one(g.source, uint64(0), 0, 1<<16, 2<<16, 1<<63)
 		}
 	}
 }
