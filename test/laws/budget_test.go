@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15850, 14450},
 	"lastseen": {10100, 9350},
 	"schemas":  {3200, 2400},
-	"test":     {0, 29900},
+	"test":     {0, 30200},
 	"tools":    {10200, 3700},
 }
 
