@@ -46,7 +46,6 @@ func newAPI(d apiDeps) (component, error) {
 	}
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r, users), Admin: isAdmin(r)} })
 	reads.SetCharge(d.charge)
-	reads.SetRepeats(func(r *http.Request) func(query.Answer) { return repeatsOf(r, d.access) })
 	reads.SetKeys(d.keys)
 	reads.SetExport(Export{Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
 	return closing("reader of statuses", statuses.Close).with(component{

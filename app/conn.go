@@ -17,12 +17,11 @@ type trackedConn interface {
 
 // connState is the state of a connection.
 type connState struct {
-	leave   func()         // stops counting the connection; may be called twice
-	idle    func(net.Conn) // the connection waits for a request
-	busy    func()         // it has a request, or is closed
-	length  lengthSeen
-	taken   atomic.Bool // a socket or stream has taken it over from the server
-	repeats repeats
+	leave  func()         // stops counting the connection; may be called twice
+	idle   func(net.Conn) // the connection waits for a request
+	busy   func()         // it has a request, or is closed
+	length lengthSeen
+	taken  atomic.Bool // a socket or stream has taken it over from the server
 
 	mu     sync.Mutex
 	behind func() // stops counting the client behind a proxy; nil: there is none
@@ -33,26 +32,11 @@ func (s *connState) close() {
 	s.settle(nil)
 }
 
-// hasBehind reports whether the client behind a proxy is counted.
-func (s *connState) hasBehind() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.behind != nil
-}
-
-// read reads for net/http what it has to see. inner is the connection within conn.
-func (s *connState) read(conn, inner net.Conn, p []byte) (int, error) {
-	for {
-		n, err := inner.Read(p)
-		if err == nil && s.repeats.answered(inner, p[:n]) {
-			if s.repeats.due() {
-				_ = conn.Close() // the next Read says so
-			}
-			continue
-		}
-		s.length.look(p[:n])
-		return n, err
-	}
+// read reads from inner, the connection that s is of.
+func (s *connState) read(inner net.Conn, p []byte) (int, error) {
+	n, err := inner.Read(p)
+	s.length.look(p[:n])
+	return n, err
 }
 
 // settle stops counting the client behind a proxy, and remembers how to stop for another.
@@ -75,13 +59,10 @@ type countedTCP struct {
 func (c *countedTCP) state() *connState { return c.connState }
 
 func (c *countedTCP) Read(p []byte) (int, error) {
-	return c.read(c, c.TCPConn, p)
+	return c.read(c.TCPConn, p)
 }
 
 func (c *countedTCP) Close() error {
-	if c.repeats.postpones() {
-		return nil
-	}
 	defer c.close()
 	return c.TCPConn.Close()
 }
@@ -95,13 +76,10 @@ type counted struct {
 func (c *counted) state() *connState { return c.connState }
 
 func (c *counted) Read(p []byte) (int, error) {
-	return c.read(c, c.Conn, p)
+	return c.read(c.Conn, p)
 }
 
 func (c *counted) Close() error {
-	if c.repeats.postpones() {
-		return nil
-	}
 	defer c.close()
 	return c.Conn.Close()
 }
@@ -175,7 +153,6 @@ func trackState(c net.Conn, now http.ConnState) {
 	case http.StateHijacked:
 		state.taken.Store(true)
 	case http.StateIdle:
-		state.repeats.idle(c)
 		state.idle(c)
 		return
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"container/list"
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -91,8 +90,6 @@ type bounded struct {
 	open    map[netip.Prefix]int
 	refused int        // since the last warning
 	idle    *list.List // of *waiting, those that wait between two requests, the first first
-
-	repeated atomic.Int64 // requests that repeats answers now
 }
 
 // waiting is a connection without a request.
@@ -168,8 +165,7 @@ func (l *bounded) state(from netip.Prefix) *connState {
 		}
 	}
 	return &connState{
-		repeats: repeats{underway: &l.repeated},
-		leave:   sync.OnceFunc(func() { busy(); l.leave(from) }),
+		leave: sync.OnceFunc(func() { busy(); l.leave(from) }),
 		idle: func(conn net.Conn) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -195,15 +191,6 @@ func (l *bounded) reclaim() bool {
 	l.metrics.refused.WithLabelValues(l.port, "idle").Inc()
 	_ = longest.conn.Close() // an error changes nothing: the connection is closed
 	return true
-}
-
-// awaitRepeated returns when no repeated request is being answered: Shutdown does not see them.
-func (l *bounded) awaitRepeated(ctx context.Context) {
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for l.repeated.Load() > 0 && ctx.Err() == nil {
-		<-look.C
-	}
 }
 
 func (l *bounded) refuse(conn net.Conn, reason string) {

@@ -77,9 +77,6 @@ func serve(l net.Listener, handler http.Handler, config serverConfig, log *slog.
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		err := server.Shutdown(grace)
-		if l, ok := l.(*bounded); ok {
-			l.awaitRepeated(grace)
-		}
 		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 			return errors.Join(err, served)
 		}

@@ -21,8 +21,6 @@ type View interface {
 	// ReadInto writes the entries of the users, one for each id, and returns the progress to judge
 	// them by; after an error they mean nothing.
 	ReadInto(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry) (redisview.ProgressMap, error)
-	// ReadBriefs is ReadInto of what a list of states shows, within the limit.
-	ReadBriefs(limit *redisview.TimeLimit, ids []schemas.UserID, briefs []redisview.Brief) (redisview.ProgressMap, error)
 	// Seen returns when users were heard last, in their order.
 	Seen(ctx context.Context, users []schemas.UserID) ([]redisview.Seen, error)
 	// Unsure returns which users no gateway can report, in their order.

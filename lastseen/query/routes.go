@@ -38,7 +38,6 @@ type Server struct {
 	tenant  func(*http.Request) (string, error)
 	bound   func(*http.Request) bool
 	charge  Charge
-	repeats func(*http.Request) func(Answer)
 	reader  *Reader
 	durable store.Reader
 	config  lastseen.Config
@@ -102,6 +101,7 @@ const (
 // Routes mounts the reads.
 func (s *Server) Routes(mux *http.ServeMux) {
 	reads := map[string]read{
+		"GET /presence/batch":                s.batch,
 		"POST /presence/batch":               s.postBatch,
 		"GET /presence/count":                s.counts,
 		"GET /presence/{user_id}":            s.user,
@@ -111,17 +111,11 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	if s.keys != nil {
 		reads["GET /presence/changes"], reads["POST /presence/changes"] = s.changes, s.postChanges
 	}
-	if s.users.Text() {
-		reads["GET /presence/batch"] = s.batch
-	}
 	for route, read := range reads {
 		mux.Handle(route, s.handle(route, read))
 	}
 	if s.export != nil {
 		mux.Handle("GET /presence/{user_id}/export", s.exportEndpoint("GET /presence/{user_id}/export"))
-	}
-	if !s.users.Text() {
-		mux.Handle("GET /presence/batch", s.fastBatch("GET /presence/batch", s.batch))
 	}
 }
 

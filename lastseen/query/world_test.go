@@ -165,10 +165,6 @@ func (away) History(context.Context, store.HistoryQuery) (store.Page, error) {
 	return store.Page{}, errAway
 }
 
-func (away) ReadBriefs(*redisview.TimeLimit, []schemas.UserID, []redisview.Brief) (redisview.ProgressMap, error) {
-	return nil, errAway
-}
-
 func (away) ReadInto(context.Context, []schemas.UserID, []redisview.Entry) (redisview.ProgressMap, error) {
 	return nil, errAway
 }

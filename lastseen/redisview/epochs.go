@@ -3,6 +3,7 @@ package redisview
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -18,19 +19,16 @@ import (
 //
 // A restarted server or a promoted replica may have older entries: the client has connected again,
 // and that server's own progress says how old they are.
-func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, got values) (ProgressMap, error) {
+func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, got []Entry) (ProgressMap, error) {
 	read := v.readTogether
-	switch {
-	case v.direct != nil:
-		read = v.readDirect
-	case v.cluster:
+	if v.cluster {
 		read = v.readOneByOne
 	}
 	before, held, err := read(ctx, ids, got)
 	if err != nil {
 		return nil, err
 	}
-	held = held || len(before.progress) == 0 || allFound(ids, got)
+	held = held || len(before.progress) == 0 || allFound(got)
 	if held && before.connects == v.connects.Load() {
 		return before.progress, nil
 	}
@@ -41,13 +39,8 @@ func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, got values
 	return before.progress.unchanged(after.progress), nil
 }
 
-func allFound(ids []schemas.UserID, got values) bool {
-	for i, id := range ids {
-		if !parseValue(id, got.of(i)).Found {
-			return false
-		}
-	}
-	return true
+func allFound(got []Entry) bool {
+	return !slices.ContainsFunc(got, func(e Entry) bool { return !e.Found })
 }
 
 // unchanged returns later without the partitions that were rebuilt since m.

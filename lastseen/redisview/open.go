@@ -30,7 +30,6 @@ type View struct {
 	fresh       freshReads
 	nodeCheck   nodeCheck
 	sharedReads sharedReads
-	direct      *directReads // nil: go-redis reads users
 }
 
 // Open makes a view. It connects when first used, so Redis may be down. retention is how long a user
@@ -53,18 +52,12 @@ func Open(options Options, retention time.Duration) (*View, error) {
 		// A reader has another store to ask, and the Kafka consumer retries itself.
 		u.MaxRetries, u.DialerRetries = 1, 1
 	})
-	if options.Single() {
-		v.direct = newDirectReads(options, v.tagKey(), func() { v.connects.Add(1) })
-	}
 	return v, nil
 }
 
 // Close closes the connections and waits for reads under way.
 func (v *View) Close() error {
 	err := v.client.Close()
-	if v.direct != nil {
-		v.direct.close()
-	}
 	v.sharedReads.work.Wait()
 	return err
 }

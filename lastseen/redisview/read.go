@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,77 +25,70 @@ func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Progres
 
 // ReadInto is Read into entries of the caller, one for each id. After an error they mean nothing.
 func (v *View) ReadInto(ctx context.Context, ids []schemas.UserID, entries []Entry) (ProgressMap, error) {
-	f, got, err := v.read(ctx, nil, ids)
+	f, got, err := v.readShared(ctx, ids)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
 	}
 	defer f.leave()
-	for i, id := range ids {
-		entries[i] = parseValue(id, got.of(i))
-	}
+	copy(entries, got[:len(ids)])
 	return f.progress, nil
 }
 
-// ReadBriefs is ReadInto of what lists of states show, for a caller that cannot leave.
-func (v *View) ReadBriefs(limit *TimeLimit, ids []schemas.UserID, briefs []Brief) (ProgressMap, error) {
-	f, got, err := v.read(context.Background(), limit, ids)
-	if err != nil {
-		return nil, err
+// readTogether returns progress that was read before the entries, and whether it was surely still
+// valid when the entries were read: the rebuild tag, the last value of the same MGET, is the same.
+func (v *View) readTogether(ctx context.Context, ids []schemas.UserID, got []Entry) (*progressSnapshot, bool, error) {
+	get := v.mget(ctx, ids)
+	known := v.recentProgress()
+	if known != nil {
+		_ = v.client.Process(ctx, get) // Result has its error
+	} else {
+		var asked progressRequest
+		_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			asked = v.requestProgress(ctx, p)
+			return p.Process(ctx, get)
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		known = v.keepProgress(asked)
 	}
-	defer f.leave()
-	for i := range ids {
-		briefs[i] = parseBrief(got.of(i))
-	}
-	return f.progress, nil
-}
-
-// read returns the values of the users, valid until the caller leaves the batch, which it must.
-func (v *View) read(ctx context.Context, limit *TimeLimit, ids []schemas.UserID) (*readBatch, values, error) {
-	f, got, err := v.readShared(ctx, limit, ids)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
-	}
-	return f, got, nil
-}
-
-// readTogether returns progress that was read before the values, and whether it was surely still
-// valid when the values were read.
-func (v *View) readTogether(ctx context.Context, ids []schemas.UserID, got values) (*progressSnapshot, bool, error) {
-	m, _ := mgets.Get().(*mget)
-	defer mgets.Put(m)
-	known, err := v.getMany(ctx, m, ids, got)
-	if err != nil && ctx.Err() == nil {
-		// The server may have closed a connection of the pool. go-redis does not repeat such a command.
-		known, err = v.getMany(ctx, m, ids, got)
-	}
+	values, err := get.Result()
 	if err != nil {
 		return nil, false, err
 	}
-	tag, err := m.end()
-	return known, len(tag) > 0 && string(tag) == known.tag, err
+	for i, id := range ids {
+		value, _ := values[i].(string) // nil: there is none
+		got[i] = parseValue(id, value)
+	}
+	tag, _ := values[len(ids)].(string)
+	return known, tag != "" && tag == known.tag, nil
 }
 
-// getMany returns the progress that was read before the values.
-func (v *View) getMany(ctx context.Context, m *mget, ids []schemas.UserID, got values) (*progressSnapshot, error) {
-	get := m.of(ctx, v.prefix, v.tagKey(), ids, got)
-	if known := v.recentProgress(); known != nil {
-		return known, v.client.Process(ctx, get)
+// mget is an MGET of the users and, last, of the rebuild tag. All keys share one text, and pointers to
+// them need no allocation, as client.MGet would for each key.
+func (v *View) mget(ctx context.Context, ids []schemas.UserID) *redis.SliceCmd {
+	text := make([]byte, 0, len(ids)*(len(v.prefix)+len("{}")+19))
+	ends := make([]int, len(ids))
+	for i, id := range ids {
+		text = append(strconv.AppendInt(append(append(text, v.prefix...), '{'), int64(id), 10), '}')
+		ends[i] = len(text)
 	}
-	var asked progressRequest
-	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		asked = v.requestProgress(ctx, p)
-		return p.Process(ctx, get)
-	})
-	if err != nil {
-		return nil, err
+	keys, arguments, from, all := make([]string, len(ids)+1), make([]any, 1, len(ids)+2), 0, string(text)
+	arguments[0] = "mget"
+	for i, end := range ends {
+		keys[i], from = all[from:end], end
 	}
-	return v.keepProgress(asked), nil
+	keys[len(ids)] = v.tagKey()
+	for i := range keys {
+		arguments = append(arguments, &keys[i])
+	}
+	return redis.NewSliceCmd(ctx, arguments...)
 }
 
 // readOneByOne is readTogether for a cluster. There the keys of one command must be in one slot,
 // and the progress on another node may be read after the values of the same pipeline, so it is
 // read first.
-func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, got values) (*progressSnapshot, bool, error) {
+func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, got []Entry) (*progressSnapshot, bool, error) {
 	known := v.recentProgress()
 	if known == nil {
 		var err error
@@ -115,9 +109,9 @@ func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, got value
 	for i, get := range gets {
 		switch err := get.Err(); {
 		case err == nil:
-			got.put(i, []byte(get.Val()))
+			got[i] = parseValue(ids[i], get.Val())
 		case errors.Is(err, redis.Nil):
-			got.put(i, nil)
+			got[i] = Entry{}
 		default:
 			return nil, false, err
 		}

@@ -34,7 +34,7 @@ type sharedReads struct {
 type readBatch struct {
 	ids      []schemas.UserID
 	done     chan struct{} // nil: it has one caller
-	got      values
+	got      []Entry
 	progress ProgressMap
 	err      error
 	// users are its callers and whoever runs it; the last one to leave gives the memory back.
@@ -58,50 +58,23 @@ func (f *readBatch) leave() {
 
 // read fills the batch.
 func (f *readBatch) read(ctx context.Context, v *View, ids []schemas.UserID) {
-	length := len(ids) * slotLength
-	f.got = slices.Grow(f.got[:0], length)[:length]
+	f.got = slices.Grow(f.got[:0], len(ids))[:len(ids)]
 	f.progress, f.err = v.readChecked(ctx, ids, f.got)
-}
-
-// TimeLimit bounds the reads of one caller. Its timer is used again, so one goroutine may use it at a
-// time.
-type TimeLimit struct {
-	Within time.Duration
-	timer  *time.Timer
-}
-
-// over returns a channel from which something comes when the time is over. stop must be called.
-func (l *TimeLimit) over() <-chan time.Time {
-	switch {
-	case l == nil:
-		return nil
-	case l.timer == nil:
-		l.timer = time.NewTimer(l.Within)
-	default:
-		l.timer.Reset(l.Within)
-	}
-	return l.timer.C
-}
-
-func (l *TimeLimit) stop() {
-	if l != nil {
-		l.timer.Stop()
-	}
 }
 
 // readShared reads at once if the server is not busy, else together with other callers. A caller that
 // gets no error has to leave the batch when it has read the values.
-func (v *View) readShared(ctx context.Context, limit *TimeLimit, ids []schemas.UserID) (*readBatch, values, error) {
+func (v *View) readShared(ctx context.Context, ids []schemas.UserID) (*readBatch, []Entry, error) {
 	s := &v.sharedReads
 	s.mu.Lock()
 	switch {
 	case v.cluster, s.next != nil && len(s.next.ids)+len(ids) > maxShared:
 		s.mu.Unlock()
-		return v.readAlone(ctx, limit, ids)
+		return v.readAlone(ctx, ids)
 	case s.running < maxReads:
 		s.running++
 		s.mu.Unlock()
-		f, got, err := v.readAlone(ctx, limit, ids)
+		f, got, err := v.readAlone(ctx, ids)
 		if f := s.release(); f != nil {
 			s.work.Go(func() { v.runBatches(f) })
 		}
@@ -114,31 +87,22 @@ func (v *View) readShared(ctx context.Context, limit *TimeLimit, ids []schemas.U
 	f.ids = append(f.ids, ids...)
 	f.users.Add(1)
 	s.mu.Unlock()
-	over := limit.over()
-	defer limit.stop()
 	var err error
 	select {
 	case <-f.done:
 		err = f.err
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-over:
-		err = context.DeadlineExceeded
 	}
 	if err != nil {
 		f.leave()
 		return nil, nil, err
 	}
-	return f, f.got[from*slotLength:], nil
+	return f, f.got[from:], nil
 }
 
 // readAlone reads for one caller.
-func (v *View) readAlone(ctx context.Context, limit *TimeLimit, ids []schemas.UserID) (*readBatch, values, error) {
-	if limit != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit.Within)
-		defer cancel()
-	}
+func (v *View) readAlone(ctx context.Context, ids []schemas.UserID) (*readBatch, []Entry, error) {
 	f := newReadBatch()
 	f.read(ctx, v, ids)
 	if err := f.err; err != nil {

@@ -1,9 +1,9 @@
 package redisview
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/maphash"
+	"strings"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -47,7 +47,6 @@ const (
 	kindsEnd    = seenByEnd + 2
 	lastSeenEnd = kindsEnd + 12
 	valueLength = lastSeenEnd + 12 // without a name
-	slotLength  = valueLength + 8
 	maxTail     = schemas.MaxTenant + 1 + schemas.MaxName
 )
 
@@ -101,75 +100,23 @@ func appendHex(dst []byte, n int64, digits int) []byte {
 	return dst
 }
 
-// values are what a read got, one after another: slotLength bytes for each user, the first of them 0 where
-// there is nothing or something else, the last eight the NameSum.
-type values []byte
-
-// put keeps the value of the i-th user. nil is none.
-func (v values) put(i int, value []byte) {
-	to := v.of(i)
-	switch to[0] = 0; {
-	case len(value) == valueLength:
-		copy(to, value)
-		clear(to[valueLength:])
-	case len(value) > valueLength && len(value) <= valueLength+maxTail && bytes.IndexByte(value[valueLength:], 0) >= 0:
-		copy(to, value[:valueLength])
-		binary.NativeEndian.PutUint64(to[valueLength:], tailSum(value[valueLength:]))
-	}
-}
-
-func (v values) of(i int) []byte { return v[i*slotLength : (i+1)*slotLength] }
-
-// Brief is what a list of states shows of an Entry.
-type Brief struct {
-	Epoch      int64
-	State      schemas.State
-	Visibility schemas.Visibility
-	Complete   bool // Entry.Found and Entry.Complete
-}
-
-// Brief returns what lists show of e.
-func (e *Entry) Brief() Brief {
-	return Brief{Epoch: e.Epoch, State: e.State, Visibility: e.Visibility, Complete: e.Found && e.Complete()}
-}
-
-// parseBrief is the Brief of parseValue of the same slot, in less time.
-func parseBrief(text []byte) Brief {
-	if text[0] != format {
-		return Brief{}
-	}
-	all := (*[valueLength]byte)(text)
-	_, bad0 := digits8(all[1:]) // the version
-	_, bad1 := digits8(all[9:])
-	epoch, bad2 := digits8(all[versionEnd:])
-	both, bad3 := digits8(all[versionEnd+8:]) // the rest of the epoch and the beginning of since
-	since, bad4 := digits8(all[epochEnd+4:])
-	hidden, bad5 := digits8(all[sinceEnd:])
-	hiddenLow, bad6 := digits8(all[sinceEnd+8:])
-	small, bad7 := digits8(all[hiddenEnd:]) // state, visibility and what is not shown, to the end
-	_, bad8 := digits8(all[hiddenEnd+8:])
-	_, bad9 := digits8(all[lastSeenEnd:])
-	_, bad10 := digits8(all[valueLength-8:])
-	state, visibility := schemas.State(small>>56), schemas.Visibility(small>>48&0xf)
-	if bad0|bad1|bad2|bad3|bad4|bad5|bad6|bad7|bad8|bad9|bad10 != 0 || state < schemas.Offline || state > schemas.Online {
-		return Brief{}
-	}
-	if all[stateEnd] == erasedMark {
-		visibility = schemas.Everyone
-	}
-	return Brief{Epoch: joined(epoch)<<16 | joined(both)>>16, State: state, Visibility: visibility,
-		Complete: both<<32|since != 0 && (visibility != schemas.Nobody || hidden|hiddenLow != 0)}
-}
-
-// parseValue reads the stored form from a slot of values. Anything else counts as not found, so that the durable store
-// answers.
-func parseValue(user schemas.UserID, text []byte) Entry {
-	if text[0] != format {
+// parseValue reads the stored form. Anything else counts as not found, so that the durable store answers.
+func parseValue(user schemas.UserID, stored string) Entry {
+	if len(stored) < valueLength || stored[0] != format {
 		return Entry{}
 	}
-	var bad uint64
+	var sum uint64
+	if tail := stored[valueLength:]; tail != "" {
+		if len(tail) > maxTail || strings.IndexByte(tail, 0) < 0 {
+			return Entry{}
+		}
+		sum = max(1, maphash.String(nameSeed, tail))
+	}
+	var space [valueLength]byte
+	copy(space[:], stored)
+	text, bad := space[:], uint64(0)
 	small := hex8(text[hiddenEnd:], &bad) >> 16 // four digits: state, visibility, device kinds
-	e := Entry{Found: true, Epoch: hex12(text[versionEnd:], &bad), Current: schemas.Current{
+	e := Entry{Found: true, NameSum: sum, Epoch: hex12(text[versionEnd:], &bad), Current: schemas.Current{
 		User:       user,
 		Version:    schemas.Version(hex16(text[1:], &bad)),
 		Since:      schemas.Millis(hex12(text[epochEnd:], &bad)),
@@ -180,13 +127,12 @@ func parseValue(user schemas.UserID, text []byte) Entry {
 		LastSeen:   schemas.Millis(hex12(text[kindsEnd:], &bad)),
 		LastActive: schemas.Millis(hex12(text[lastSeenEnd:], &bad)),
 	}}
-	if e.Erased = text[hiddenEnd+1] == erasedMark; e.Erased {
+	if e.Erased = text[stateEnd] == erasedMark; e.Erased {
 		e.Visibility = schemas.Everyone
 	}
 	if bad != 0 || e.State < schemas.Offline || e.State > schemas.Online {
 		return Entry{}
 	}
-	e.NameSum = binary.NativeEndian.Uint64(text[valueLength:])
 	return e
 }
 
