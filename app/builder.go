@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/redis"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // base is what every constructor gets.
@@ -77,11 +79,18 @@ func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger)
 	if b.producer, err = kafka.NewProducer(b.cluster, log, b.kafkaMetrics); err != nil {
 		return b, err
 	}
+	if b.cluster.Keys == nil && slices.ContainsFunc(b.cluster.Brokers, func(b string) bool { return !onLoopback(b) }) {
+		log.Warn("heartbeats are not signed: every client with Write on their topic can hide, erase and log out all users; give all processes --frame-keys",
+			"topic", schemas.Heartbeats.Name(b.cluster.WithDefaults().Prefix))
+	}
 	return b, b.add(component{
 		closers: []closer{{"producer", b.producer.Close}},
 		checks:  []check{{name: "kafka", ready: b.producer.Ping}},
 		services: []service{{"topics", loops, func(ctx context.Context) error {
 			admin.WatchTopics(ctx, b.cluster, b.partitions, config.TopicsEvery, log, b.kafkaMetrics)
+			return nil
+		}}, {"frame keys", loops, func(ctx context.Context) error {
+			b.cluster.Keys.Follow(ctx, config.TopicsEvery/6, log)
 			return nil
 		}}},
 	}, nil)

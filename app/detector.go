@@ -33,7 +33,8 @@ func newDetector(ctx context.Context, p base) (component, error) {
 		return component{}, err
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
-		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users, Policies: keeper}
+		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users, Policies: keeper,
+		Keys: p.cluster.Keys, Topic: schemas.Heartbeats.Name(p.cluster.WithDefaults().Prefix)}
 	written := []schemas.Topic{schemas.Transitions, schemas.Statuses}
 	if p.cluster.Users.Text() {
 		written = append(written, schemas.Names)

@@ -13,6 +13,7 @@ type Metrics struct {
 	Beats           prometheus.Counter
 	Transitions     *prometheus.CounterVec // by cause and state
 	Rejected        prometheus.Counter
+	Refused         prometheus.Counter
 	Misrouted       prometheus.Counter
 	LostFrames      prometheus.Counter
 	DuplicateFrames prometheus.Counter
@@ -50,6 +51,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Transitions: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_detector_transitions_total",
 			Help: "Published transitions, by cause and new state."}, []string{"cause", "to"}),
 		Rejected:        counter("rejected_records", "Records that could not be decoded and were sent to the dead-letter topic."),
+		Refused:         counter("refused_frames", "Frames that no key had signed which may write them. They count for nothing and are among the rejected records."),
 		Misrouted:       counter("misrouted_beats", "Beats that had been written to a wrong partition and were forwarded. Set partitioner=murmur2_random in librdkafka clients."),
 		LostFrames:      counter("lost_frames", "Frames missing in the sequences of gateways."),
 		DuplicateFrames: counter("duplicate_frames", "Duplicate frames, which do not count."),

@@ -16,11 +16,14 @@ var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "n
 // decode decodes a record into frame, without the rows whose user_id is not the id of their name. It
 // returns why these rows, or all of the record unless usable, go to the dead-letter topic. It
 // depends on nothing but the record and which tenants have policies, so a restore leaves out the same.
-func (p *Partition) decode(value []byte) (usable bool, err error) {
-	if err := p.frame.Decode(value); err != nil {
+func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err error) {
+	f := &p.frame
+	if err := f.Decode(value); err != nil {
 		return false, err
 	}
-	f := &p.frame
+	if err := p.checker.Check(f, at); err != nil {
+		return false, &refusal{err}
+	}
 	named, shown := f.Named(), f.VisibilityName != schemas.Name{}
 	switch users := p.config.Users; {
 	case !named && !shown && f.TenantPolicy == nil:

@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -28,6 +30,9 @@ type Config struct {
 	Slice int
 	// Users are those of the pipeline; the zero value is int mode.
 	Users identity.Users
+	// Keys check frames of Topic, which is the full name of the heartbeats; nil: all frames count.
+	Keys  *signing.Keys
+	Topic string
 	// Policies knows the topic policies; nil: nothing is written to it.
 	Policies PolicyLog
 }
@@ -46,6 +51,8 @@ type Partition struct {
 	out          liveness.Output
 	counted      liveness.Counts
 	router       router
+	checker      *signing.Checker
+	refusedAt    time.Time // when a refused frame was logged last
 	pages        pages
 	names        *names   // nil in int mode
 	tenants      *tenants // nil in int mode
@@ -65,7 +72,8 @@ type Partition struct {
 // NewPartition makes the detector of a partition; Restore must be called first.
 func NewPartition(config Config, partition int32) *Partition {
 	return &Partition{config: config, id: partition, begun: -1, log: config.Log.With("partition", partition),
-		sweep: liveness.Sweep{Interval: schemas.Millis(config.SeenInterval.Milliseconds())}}
+		checker: config.Keys.Checker(config.Topic, partition),
+		sweep:   liveness.Sweep{Interval: schemas.Millis(config.SeenInterval.Milliseconds())}}
 }
 
 // Handle applies one record and appends the results to out. If they are too many for one call,
@@ -76,7 +84,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if r.Offset < p.next {
 		return nil // re-read by the restore
 	}
-	usable, err := p.decode(r.Value)
+	usable, err := p.decode(r.Value, r.Time)
 	if err != nil && r.Offset != p.begun { // it was rejected with its first slice
 		p.reject(r, err, out)
 	}
@@ -100,7 +108,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	done := p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
 	if !done {
 		p.pendingValue = slices.Clone(r.Value)
-		if usable, err := p.decode(p.pendingValue); !usable {
+		if usable, err := p.decode(p.pendingValue, r.Time); !usable {
 			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
 		}
 		p.keepQuarantine()
@@ -224,8 +232,21 @@ func (p *Partition) LogTime() schemas.Millis { return p.machine.LogTime() }
 
 func (p *Partition) reject(r *schemas.Record, err error, out *stream.Outbox) {
 	p.config.Metrics.Rejected.Inc()
+	if errors.As(err, new(*refusal)) {
+		p.config.Metrics.Refused.Inc()
+		if now := p.config.Now(); now.Sub(p.refusedAt) >= warnEvery {
+			p.refusedAt = now
+			p.log.Warn("a frame is refused and counts for nothing: its producer may not write it (deploy/RUNBOOK.md, StillhereFramesRefused)",
+				"offset", r.Offset, "producer", producerOf(r, &p.frame), "error", err)
+		}
+	}
 	out.Rejected = append(out.Rejected, stream.Rejected{Record: r, Reason: err})
 }
+
+// refusal is why a frame does not count although it can be read: its key may not write it.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
 
 // summarize logs and counts what happened to the devices of a lost or drained gateway.
 func (p *Partition) summarize(end liveness.GatewayEnd) {

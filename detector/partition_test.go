@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -34,6 +35,7 @@ type log struct {
 	settings   liveness.Settings
 	users      identity.Users
 	policies   *lacking // nil: no PolicyLog
+	keys       *signing.Keys
 	slice      int
 	reads      int // records that restores have read
 }
@@ -46,7 +48,8 @@ func newLog(t *testing.T, partition, partitions int32) *log {
 func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
 	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users, Slice: l.slice}
+		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users, Slice: l.slice,
+		Keys: l.keys, Topic: "presence.heartbeats"}
 	if l.policies != nil {
 		config.Policies = l.policies
 	}

@@ -139,7 +139,7 @@ func (p *Partition) replay(ctx context.Context, plan *plan, read stream.ReadFunc
 		return nil
 	}
 	err := read(ctx, schemas.Heartbeats, plan.from, plan.to, func(r *schemas.Record) error {
-		readable, _ := p.decode(r.Value)
+		readable, _ := p.decode(r.Value, r.Time)
 		if readable && plan.handled != 0 && r.Time > plan.handled && r.Offset >= plan.next {
 			return errStop
 		}

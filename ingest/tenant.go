@@ -44,7 +44,12 @@ func (c *Caller) TenantOf(field, tenant string, named bool) (string, error) {
 // GatewayID is what frames call the caller's gateway: the gateways of two tenants may have one name,
 // and the frames of one must not be taken for those of the other.
 func (c *Caller) GatewayID(field string, gateway schemas.GatewayID) (schemas.GatewayID, error) {
-	if c == nil || gateway == "" || c.Tenant == "" && len(c.Tenants) == 0 {
+	switch {
+	case c == nil || gateway == "":
+		return gateway, nil
+	case c.Bound && c.Tenant == "" && len(c.Tenants) == 0 && strings.Contains(string(gateway), "/"):
+		return "", c.refuse("forbidden", field, "has a slash: only gateways of other tenants than the default one have names like this")
+	case c.Tenant == "" && len(c.Tenants) == 0:
 		return gateway, nil
 	}
 	owner := c.Tenant

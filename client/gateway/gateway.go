@@ -76,6 +76,10 @@ type Config struct {
 	// IdentityKey the key itself: one of them, if the pipeline runs with --ids text. Its users then
 	// have names, and BeatAs, ByeAs and ConnectAs report them.
 	IdentityKeyFile, IdentityKey string
+	// KeyFile is a file with the key of this gateway, as "stillhere keys gateway ID" prints it, and Key the key
+	// itself: one of them, if the pipeline takes signed heartbeats only. The file is read again every 10 s, so a
+	// key is replaced without a restart.
+	KeyFile, Key string
 	// Log is where the gateway logs [slog.Default].
 	Log *slog.Logger
 	// Registry is where metrics are registered; nil: nowhere.
@@ -95,7 +99,8 @@ func (c Config) buffer(partitions int32) beat.Config {
 // Validate reports all faults, joined.
 func (c Config) Validate() error {
 	_, err := c.users()
-	return errors.Join(c.Kafka.Validate(), c.buffer(1).Validate(), err)
+	_, unsigned := c.keys()
+	return errors.Join(c.Kafka.Validate(), c.buffer(1).Validate(), err, unsigned)
 }
 
 // Gateway reports which devices are connected. All methods may be called from any goroutine. It
@@ -137,6 +142,9 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 	if cluster.Users, err = c.users(); err != nil {
 		return nil, err
 	}
+	if cluster.Keys, err = c.keys(); err != nil {
+		return nil, err
+	}
 	if err := checkIdentity(ctx, cluster); err != nil {
 		return nil, err
 	}
@@ -165,13 +173,14 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 		of.close()
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
+	rotate := func(ctx context.Context) { cluster.Keys.Follow(ctx, keysEvery, c.Log) }
 	if kafka.IsUnauthorized(lookErr) {
 		c.Log.Warn("the policy in force is unknown, so the gateway uses its own settings: allow its Kafka user to describe the detector's group",
 			"gateway", c.ID, "error", lookErr)
-		g.follow(of)
+		g.follow(of, rotate)
 		return g, nil
 	}
-	g.follow(of, func(ctx context.Context) {
+	g.follow(of, rotate, func(ctx context.Context) {
 		policy.Watch(ctx, cluster, known, func(all []policy.Partition, err error) {
 			if err != nil {
 				c.Log.Warn("looking up the policy in force", "gateway", c.ID, "error", err)

@@ -38,6 +38,7 @@ type commands struct {
 	Config  configCommand  `cmd:"" context:"-" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
 	Identity identityCommand `cmd:"" group:"Set up:" help:"Make the identity key of a pipeline whose users have names, and compute ids."`
+	Keys     keysCommand     `cmd:"" group:"Set up:" help:"Make the keys that sign heartbeats."`
 	Tenants  tenantsCommand  `cmd:"" group:"Set up:" help:"List tenants and change their settings: quotas, retention."`
 
 	Context contextCommand `cmd:"" group:"Set up:" context:"-" help:"Keep addresses and credentials of pipelines under names."`

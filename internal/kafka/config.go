@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	// ValueHeaders precede the values written to these topics, except tombstones, as clients of a
 	// Schema Registry expect. All readers of the pipeline accept values with and without.
 	ValueHeaders map[schemas.Topic][]byte
+	// Keys sign the frames of the Producer; nil: they are not signed.
+	Keys *signing.Keys
 	// Dialer replaces the standard dialer, e.g. for proxies and virtual networks. It excludes
 	// Security.TLS.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)

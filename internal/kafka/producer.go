@@ -26,6 +26,7 @@ type Producer struct {
 	client            *kgo.Client
 	prefix            string
 	valueHeaders      map[schemas.Topic][]byte // read-only
+	signer            *signer
 	connections       *connectionErrors
 	log               *slog.Logger
 	lastRefusalLogged atomic.Int64 // Unix nanoseconds of the last refusal that was logged
@@ -57,11 +58,11 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		return nil, err
 	}
 	metrics.watchProducer(client)
-	return &Producer{client: client, prefix: cfg.Prefix, valueHeaders: cfg.ValueHeaders, connections: reach, log: log},
-		nil
+	return &Producer{client: client, prefix: cfg.Prefix, valueHeaders: cfg.ValueHeaders, signer: newSigner(cfg.Keys),
+		connections: reach, log: log}, nil
 }
 
-// Append appends out to out.Partition without blocking. It calls done exactly once, from another
+// Append appends out to out.Partition without blocking. Frames are signed if the Config has Keys. It calls done exactly once, from another
 // goroutine or before it returns: with nil when all replicas have the record, with ErrBusy, or
 // with the reason why it was not delivered in time. done must not block, and the caller must not
 // change out's bytes until then. Records of one partition are appended in the order of the calls.
@@ -72,11 +73,18 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
 		return
 	}
-	record := new(kgo.Record)
-	ToKafka(record, out.Topic.Name(p.prefix), p.valueHeaders[out.Topic], &out)
-	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
-		done(p.explain(r, err))
-	})
+	produce := func(out *schemas.Outgoing) {
+		record := new(kgo.Record)
+		ToKafka(record, out.Topic.Name(p.prefix), p.valueHeaders[out.Topic], out)
+		p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
+			done(p.explain(r, err))
+		})
+	}
+	if out.Topic == schemas.Heartbeats && p.signer.keys != nil {
+		p.signer.sign(&out, out.Topic.Name(p.prefix), produce)
+		return
+	}
+	produce(&out)
 }
 
 // AppendSync appends all of outs and waits until each is acknowledged or given up, or ctx ends;

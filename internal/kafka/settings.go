@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/signing"
 )
 
 // Settings say how to reach Kafka, as operators write it: names of files in place of what
@@ -25,6 +27,8 @@ type Settings struct {
 	OAuthSecret, OAuthSecretFile, OAuthScope string
 
 	IDs, IdentityKey, IdentityKeyFile string
+
+	FrameKeys string
 
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -42,7 +46,13 @@ func (s Settings) Config() (Config, error) {
 	}
 	var unnamed error
 	c.Users, unnamed = identity.Of(identity.Mode(s.IDs), keys.Secret{Value: s.IdentityKey, File: s.IdentityKeyFile})
-	if err := errors.Join(unnamed, s.tls().CheckFlags("--kafka-tls", s.TLS), s.checkSASL()); err != nil {
+	var unsigned error
+	if s.FrameKeys != "" {
+		if c.Keys, unsigned = signing.Open(s.FrameKeys); unsigned != nil {
+			unsigned = fmt.Errorf("--frame-keys: %w", unsigned)
+		}
+	}
+	if err := errors.Join(unnamed, unsigned, s.tls().CheckFlags("--kafka-tls", s.TLS), s.checkSASL()); err != nil {
 		return c, err
 	}
 	if s.TLS {

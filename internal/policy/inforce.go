@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -85,6 +86,9 @@ func Divided(all []Partition) error {
 // heartbeats. A detector applies the policy to the records that come after the frame.
 func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.Logger) (err error) {
 	if err := p.Validate(); err != nil {
+		return err
+	}
+	if err := admin.CheckSigned(ctx, cluster); err != nil {
 		return err
 	}
 	producer, err := kafka.NewProducer(cluster, log, nil)

@@ -13,7 +13,11 @@ import (
 )
 
 // Keys are those of a process: nil where frames are neither signed nor checked. Any goroutine may use them.
-type Keys struct{ inForce atomic.Pointer[inForce] }
+type Keys struct {
+	inForce atomic.Pointer[inForce]
+	path    string       // of the file that they were read from; "": none
+	read    func() error // reads it again
+}
 
 // inForce never changes.
 type inForce struct {

@@ -17,16 +17,16 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4900, 2750},
+	"app":      {4950, 2750},
 	"bench":    {0, 2050},
-	"client":   {1900, 1500},
-	"cmd":      {7050, 1950},
+	"client":   {1950, 1500},
+	"cmd":      {7100, 1950},
 	"console":  {50, 0},
 	"deploy":   {800, 750},
-	"detector": {5950, 2250},
+	"detector": {6000, 2350},
 	"fanout":   {6850, 7450},
 	"ingest":   {2350, 2800},
-	"internal": {15850, 14450},
+	"internal": {16100, 14550},
 	"lastseen": {10100, 9350},
 	"schemas":  {3200, 2400},
 	"test":     {0, 30200},

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -170,16 +171,17 @@ func (t *trouble) fault(least, most time.Duration, f kfake.Fault) func() func() 
 	}
 }
 
-// tickEnd is the value of a tick's record and its number of headers.
-var tickEnd = append(schemas.AppendTick(nil), 0)
+// signedTick is a tick as any partition has it, but for its MAC.
+var signedTick = signing.Of([]signing.Master{master}).Sign(schemas.AppendTick(nil), schemas.Heartbeats.Name(schemas.DefaultPrefix), 0)
 
 // onlyTicks reports whether a request writes one tick to each of its partitions and nothing else.
 func onlyTicks(r kmsg.Request) bool {
-	const header, before = 61, 6 // of the batch; of the record, in front of its value
+	const header, before, after = 61, 6, 1 // of the batch; of the record, in front of its value and behind it
 	ticks := 0
 	for _, topic := range r.(*kmsg.ProduceRequest).Topics {
 		for _, partition := range topic.Partitions {
-			if len(partition.Records) != header+before+len(tickEnd) || !bytes.HasSuffix(partition.Records, tickEnd) {
+			beginning := signedTick[:len(signedTick)-schemas.MACSize]
+			if len(partition.Records) != header+before+len(signedTick)+after || !bytes.HasPrefix(partition.Records[header+before:], beginning) {
 				return false
 			}
 			ticks++

@@ -85,7 +85,7 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 		}
 		w.start("lastseen", "lastseen")
 		in, read := w.start("ingest", "ingest"), w.begin("api", "api")
-		g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: "gw-1", Log: w.log,
+		g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: "gw-1", Key: w.keyOf("gw-1"), Log: w.log,
 			Kafka: client.Kafka{Brokers: w.config.Kafka.Brokers, Dial: w.config.Kafka.Dialer}})
 		if err != nil {
 			w.Fatal(err)

@@ -98,7 +98,7 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 // dial connects a gateway of the Go client.
 func (w *world) dial(id schemas.GatewayID) *clientgateway.Gateway {
 	w.Helper()
-	g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: id, Log: w.log, IdentityKey: w.config.Kafka.IdentityKey,
+	g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: id, Key: w.keyOf(id), Log: w.log, IdentityKey: w.config.Kafka.IdentityKey,
 		Kafka: client.Kafka{Brokers: w.config.Kafka.Brokers, Dial: w.config.Kafka.Dialer}})
 	if err != nil {
 		w.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/testkit/pipe"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -164,6 +165,19 @@ func (w *world) name(number schemas.UserID) schemas.Name {
 	return schemas.Name{Text: number.String()}
 }
 
+// master is that of every world: its frames are signed.
+var master = signing.Master{1}
+
+// keyOf is the key of a gateway that writes to Kafka itself.
+func (w *world) keyOf(gateway schemas.GatewayID) string {
+	w.Helper()
+	key, err := master.GatewayKey(gateway, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return key.Text()
+}
+
 // clusterOf is how the tests reach the Kafka of a configuration.
 func clusterOf(c app.Config) kafka.Config {
 	cluster, err := kafka.Settings(c.Kafka).Config()
@@ -209,6 +223,10 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	}
 	if of.named {
 		c.Kafka.IDs, c.Kafka.IdentityKey = string(identity.Text), identity.Key{1}.Hex()
+	}
+	c.Kafka.FrameKeys = filepath.Join(dir, "frame.keys")
+	if err := os.WriteFile(c.Kafka.FrameKeys, []byte(master.Hex()), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	w.config = c
 	if _, err := admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1); err != nil {

@@ -31,6 +31,9 @@ func OpenWriter(ctx context.Context, cluster kafka.Config, log *slog.Logger) (*W
 	if w.copies, err = admin.LastCopies(ctx, cluster); err != nil {
 		return nil, err
 	}
+	if err = admin.CheckSigned(ctx, cluster); err != nil {
+		return nil, err
+	}
 	w.producer, err = kafka.NewProducer(cluster, log, nil)
 	return w, err
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// keysCommand makes the keys that sign heartbeats.
+type keysCommand struct {
+	New     keysNew     `cmd:"" help:"Print a new master, of which the keys of a pipeline are derived."`
+	Gateway keysGateway `cmd:"" help:"Print the key of a gateway that writes to Kafka itself."`
+}
+
+type keysNew struct{}
+
+// Help is shown by --help.
+func (keysNew) Help() string {
+	return `A master is a secret: whoever has it can write everything. All processes of a pipeline and the commands that change it have it in the file of --frame-keys:
+
+  stillhere keys new > frame.keys
+  stillhere all --frame-keys frame.keys
+
+To replace it, add the new one as the last line of the file everywhere, then make it the first line everywhere, give new keys to gateways, and after the retention of the heartbeats [15m] remove the old line. Processes read the file again every 10 s.`
+}
+
+// Run prints.
+func (keysNew) Run() error {
+	_, err := fmt.Println(signing.NewMaster().Hex())
+	return err
+}
+
+type keysGateway struct {
+	ID        schemas.GatewayID `arg:"" help:"The gateway_id in its frames."`
+	Tenants   []string          `help:"With --ids text: the tenants of whose users it may report, separated by commas; \"\" is the default tenant. Without it: all." env:"-"`
+	FrameKeys string            `help:"File with the masters of the pipeline. The first one makes the key." type:"path"`
+}
+
+// Help is shown by --help.
+func (*keysGateway) Help() string {
+	return `For gateways that write frames to Kafka themselves, in Go (client/gateway, KeyFile) or in another language (schemas/README.md). Gateways that use HTTP or WebSocket need none. With the key a gateway can write beats under its own id only:
+
+  stillhere keys gateway gw-1 --frame-keys frame.keys > gw-1.key`
+}
+
+// Run prints.
+func (c *keysGateway) Run() error {
+	if c.FrameKeys == "" {
+		return misused(errors.New("--frame-keys: is needed"))
+	}
+	masters, err := signing.ReadMasters(c.FrameKeys)
+	if err != nil {
+		return fmt.Errorf("--frame-keys: %w", err)
+	}
+	key, err := masters[0].GatewayKey(c.ID, c.Tenants)
+	if err != nil {
+		return misused(err)
+	}
+	_, err = fmt.Println(key.Text())
+	return err
+}

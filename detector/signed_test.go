@@ -1,0 +1,117 @@
+package detector
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// master is that of the tests; its other names are those of masters that are not in force.
+var master, foreign = signing.Master{1}, signing.Master{2}
+
+// gatewayKey signs as gateway gw-1 does.
+func gatewayKey(t *testing.T, m signing.Master) *signing.Keys {
+	t.Helper()
+	key, err := m.GatewayKey("gw-1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signing.OfGateway(key)
+}
+
+// of are beats of a gateway's frame.
+func of(gateway schemas.GatewayID, sequence uint64, beats ...schemas.Beat) []byte {
+	return schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: start, Sequence: sequence}, beats)
+}
+
+// change is a frame with a counter of its writer.
+func change(frame []byte, counter schemas.Millis) []byte {
+	return schemas.AppendWriter(frame, 5, uint64(counter))
+}
+
+func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.T) {
+	control, gateway := signing.Of([]signing.Master{master}), gatewayKey(t, master)
+	unsigned := func(frame []byte) []byte { return frame }
+	under := func(k *signing.Keys, topic string, partition int32) func([]byte) []byte {
+		return func(frame []byte) []byte { return k.Sign(frame, topic, partition) }
+	}
+	const topic = "presence.heartbeats"
+	policy := schemas.DefaultPolicy()
+	policy.OnlineTTL = 40 * time.Second
+	here := schemas.Beat{User: 1, Device: 7, Kind: schemas.Web}
+	bye := here
+	bye.Bye = true
+	for _, as := range []struct {
+		name, code string
+		sign       func([]byte) []byte
+		control    bool // refuses changes only
+	}{
+		{"unsigned", "unsigned", unsigned, false},
+		{"foreign master", "unknown_key", under(signing.Of([]signing.Master{foreign}), topic, 0), false},
+		{"another topic", "wrong_mac", under(control, "eu.heartbeats", 0), false},
+		{"another partition", "wrong_mac", under(control, topic, 1), false},
+		{"key of a gateway", "forbidden", under(gateway, topic, 0), true},
+	} {
+		for name, frame := range map[string][]byte{
+			"hide":    change(schemas.AppendVisibility(nil, 1, schemas.Nobody), start),
+			"erasure": change(schemas.AppendErasure(nil, 1, start+1, start+1, false), start),
+			"policy":  change(schemas.AppendPolicy(nil, policy), start),
+			"tick":    schemas.AppendTick(nil),
+			"forwarded": change(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: start, Forwarded: true},
+				[]schemas.Beat{bye}), start),
+			"bye":   of("gw-1", 2, bye),
+			"other": of("gw-2", 1, here),
+		} {
+			l := newLog(t, 0, 1)
+			l.keys = control
+			l.restore(-1, "")
+			l.write(start, gateway.Sign(of("gw-1", 1, here), topic, 0))
+			if got := l.transitions(); len(got) != 1 || got[0].To != schemas.Online {
+				t.Fatalf("the signed beat published %v", got)
+			}
+			code := as.code
+			switch {
+			case as.control && name == "bye":
+				continue
+			case as.control && name == "other":
+				code = "wrong_mac"
+			}
+			l.write(start+100, as.sign(frame))
+			if len(l.out.Rejected) != 1 || kafka.ErrorCode(l.out.Rejected[0].Reason) != code {
+				t.Errorf("%s, %s: rejected %v, want %s", as.name, name, l.out.Rejected, code)
+			}
+			if len(l.out.Records)+len(l.out.Forwards) > 0 || l.p.machine.LogTime() != start {
+				t.Errorf("%s, %s: published %v, and the log time is %s", as.name, name, l.out.Records, l.p.machine.LogTime())
+			}
+			if n := testutil.ToFloat64(l.p.config.Metrics.Refused); n != 1 || !strings.Contains(l.warnings.String(), "a frame is refused") {
+				t.Errorf("%s, %s: %v frames are counted, and the log says %s", as.name, name, n, l.warnings.String())
+			}
+		}
+	}
+}
+
+func TestARestartRefusesTheFramesThatWereRefused(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.keys = signing.Of([]signing.Master{master})
+	l.restore(-1, "")
+	signed := func(frame []byte) []byte { return l.keys.Sign(frame, "presence.heartbeats", 0) }
+	l.write(start, signed(beat(1, 0)))
+	l.write(start+10, schemas.AppendVisibility(nil, 1, schemas.Nobody))
+	l.write(start+20, beat(2, 0))
+	at := l.p.Checkpoint()
+	l.restore(l.p.Next(), at)
+	l.write(start+30, signed(change(schemas.AppendVisibility(nil, 1, schemas.Nobody), start)))
+	l.write(start+40, signed(beat(2, 0)))
+	if got := l.transitions(); len(got) != 1 || got[0].User != 2 || got[0].From != schemas.Offline {
+		t.Errorf("user 2, whose first beat was refused, is published as %v", got)
+	}
+	if l.p.machine.Users() != 2 {
+		t.Errorf("%d users are known", l.p.machine.Users())
+	}
+}

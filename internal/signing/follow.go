@@ -1,0 +1,85 @@
+package signing
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// Open are the Keys of a file of masters.
+func Open(path string) (*Keys, error) {
+	masters, err := ReadMasters(path)
+	if err != nil {
+		return nil, err
+	}
+	k := Of(masters)
+	k.path, k.read = path, func() error {
+		masters, err := ReadMasters(path)
+		if err == nil {
+			k.Replace(masters)
+		}
+		return err
+	}
+	return k, nil
+}
+
+// OpenGateway is the key of the gateway with the id in a file.
+func OpenGateway(path string) (*Keys, GatewayKey, error) {
+	key, err := ReadGatewayKey(path)
+	if err != nil {
+		return nil, key, err
+	}
+	k := OfGateway(key)
+	k.path, k.read = path, func() error {
+		next, err := ReadGatewayKey(path)
+		if err == nil && next.Gateway != key.Gateway {
+			err = notOf(next, key)
+		}
+		if err == nil {
+			k.ReplaceGateway(next)
+		}
+		return err
+	}
+	return k, key, nil
+}
+
+// Follow puts into force what the file of k holds, until ctx ends. It takes what two looks in a row find, because
+// a file may be read while it is written. After an error the keys stay as they are. Keys without a file never change.
+func (k *Keys) Follow(ctx context.Context, every time.Duration, log *slog.Logger) {
+	if k == nil || k.path == "" {
+		<-ctx.Done()
+		return
+	}
+	look := time.NewTicker(every)
+	defer look.Stop()
+	used, seen := contents(k.path), [sha256.Size]byte{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		now := contents(k.path)
+		if now == used || now != seen {
+			seen = now
+			continue
+		}
+		used = now
+		if err := k.read(); err != nil {
+			log.Error("the changed file of frame keys is not used, the keys before it stay in force", "error", err)
+			continue
+		}
+		log.Info("the file of frame keys has changed and is in force", "signs", k.KeyID(), "masters", k.Fingerprints())
+	}
+}
+
+// contents is a hash of the file, or of why it cannot be read.
+func contents(path string) [sha256.Size]byte {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	return sha256.Sum256(text)
+}
