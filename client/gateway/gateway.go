@@ -37,7 +37,6 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/internal/connect"
 	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
@@ -221,7 +220,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 
 // Connection is one connection of a device. End it with Bye or Drop. All methods may be called from
 // any goroutine.
-type Connection struct{ counted *devices.Connection }
+type Connection struct{ counted *beat.Connection }
 
 // Connect reports that a device has opened a connection, which is its first beat. After an
 // error there is no connection.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/internal/dedup"
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -17,14 +17,14 @@ const dedupPairs = 100_000
 
 // deliveryViewers are the viewers who want deliveries about the users they follow.
 type deliveryViewers struct {
-	delivered *dedup.Cache
+	delivered *delivery.Delivered
 
 	mu sync.RWMutex // never held while anything blocks; after it, a viewer's
 	of map[schemas.UserID][]*viewer
 }
 
 func newDeliveryViewers() deliveryViewers {
-	return deliveryViewers{of: map[schemas.UserID][]*viewer{}, delivered: dedup.New(dedupPairs)}
+	return deliveryViewers{of: map[schemas.UserID][]*viewer{}, delivered: delivery.NewDelivered(dedupPairs)}
 }
 
 func (r *deliveryViewers) join(v *viewer) {

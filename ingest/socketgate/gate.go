@@ -12,7 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/auth"
-	"github.com/stillhere/stillhere/internal/devices"
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/internal/tenants"
@@ -43,7 +43,7 @@ type Gate struct {
 	metrics *ingest.Metrics
 	start   time.Time
 	pace    atomic.Pointer[pace]
-	devices *devices.Registry
+	devices *beat.Registry
 	tenants *tenants.Accounts // nil: tenants have no quotas
 
 	mu       sync.Mutex // never held while anything blocks
@@ -55,12 +55,12 @@ type Gate struct {
 
 // New makes a gate whose sockets report to beats, of which an error ends the socket. If open is nil
 // there is no stream.
-func New(cfg ingest.Config, beats devices.Reporter, open OpenStream, metrics *ingest.Metrics) (*Gate, error) {
+func New(cfg ingest.Config, beats beat.Reporter, open OpenStream, metrics *ingest.Metrics) (*Gate, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	g := &Gate{cfg: cfg, open: open, metrics: metrics, start: time.Now(),
-		devices: devices.NewRegistry(beats, cfg.HeartbeatInterval), sockets: map[*connection]bool{}}
+		devices: beat.NewRegistry(beats, cfg.HeartbeatInterval), sockets: map[*connection]bool{}}
 	g.Follow(cfg)
 	return g, nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/internal/devices"
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
@@ -17,7 +17,7 @@ import (
 
 // client is the client of a socket.
 type client struct {
-	device devices.Device
+	device beat.Device
 	name   *schemas.Name // of the user, with --ids text; else nil
 	kind   schemas.DeviceKind
 	idle   time.Duration // when connecting

@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/devices"
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // counter counts beats.
 type counter struct {
-	devices.Reporter
+	beat.Reporter
 	beats int
 }
 
@@ -21,8 +21,8 @@ func (c *counter) Beat(schemas.UserID, schemas.DeviceID, schemas.DeviceKind, tim
 
 func TestABeatOfOneByteAllocatesNothing(t *testing.T) {
 	var beats counter
-	registry := devices.NewRegistry(&beats, time.Second)
-	s := &connection{gate: &Gate{start: time.Now()}, at: registry.New(devices.Device{User: 1, ID: 7}, schemas.Mobile)}
+	registry := beat.NewRegistry(&beats, time.Second)
+	s := &connection{gate: &Gate{start: time.Now()}, at: registry.New(beat.Device{User: 1, ID: 7}, schemas.Mobile)}
 	message := []byte{0}
 	const runs = 1000
 	if n := testing.AllocsPerRun(runs, func() { s.Message(message) }); n != 0 {

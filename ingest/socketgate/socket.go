@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/auth"
-	"github.com/stillhere/stillhere/internal/devices"
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/web"
@@ -51,7 +51,7 @@ type connection struct {
 	mayWatchAny bool
 	term        *auth.Term // of the client's token
 
-	at      *devices.Connection
+	at      *beat.Connection
 	touched atomic.Int64 // when the person last touched the device, as last reported
 	ending  atomic.Pointer[string]
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/coalesce"
-	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -36,7 +35,7 @@ type Buffer struct {
 	started time.Time // the origin of all times in the queues
 	epoch   schemas.Millis
 	shards  []shard
-	devices *devices.Registry
+	devices *Registry
 
 	// wake gets a value when some shard has an urgent report, and while closing when Kafka has
 	// answered.
@@ -78,7 +77,7 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
 	}
 	b.epoch = schemas.MillisOf(b.started)
-	b.devices = devices.NewRegistry(b, cfg.HeartbeatInterval)
+	b.devices = NewRegistry(b, cfg.HeartbeatInterval)
 	b.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
 	b.base, b.giveUp = context.WithCancel(context.Background())
 	share := cfg.MaxDevices / int(cfg.Partitions)
@@ -155,7 +154,7 @@ func (b *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
 // errors are those of Beat. After an error there is no connection. The buffer counts connections: a
 // device with two open connections, say two tabs of a browser, leaves when the last one says bye.
 func (b *Buffer) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) (
-	*devices.Connection, error) {
+	*Connection, error) {
 	return b.NamedConnect(user, nil, device, kind, idle)
 }
 
@@ -163,8 +162,8 @@ func (b *Buffer) Connect(user schemas.UserID, device schemas.DeviceID, kind sche
 // open.
 func (b *Buffer) NamedConnect(
 	user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
-) (*devices.Connection, error) {
-	k := b.devices.Named(name, devices.Device{User: user, ID: device}, kind)
+) (*Connection, error) {
+	k := b.devices.Named(name, Device{User: user, ID: device}, kind)
 	if err := k.Beat(idle); err != nil {
 		k.Drop()
 		return nil, err

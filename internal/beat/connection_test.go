@@ -7,7 +7,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/beat/beattest"
-	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -51,7 +50,7 @@ func TestABufferThatWasNeverUsedCloses(t *testing.T) {
 
 func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 	t.Parallel()
-	open := func(g gateway) *devices.Connection {
+	open := func(g gateway) *beat.Connection {
 		t.Helper()
 		k, err := g.Connect(1, 7, schemas.Web, 0)
 		if err != nil {
@@ -68,7 +67,7 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 			t.Errorf("%s: the newest report says bye: %t, want %t", when, last.Bye, bye)
 		}
 	}
-	bye := func(k *devices.Connection) {
+	bye := func(k *beat.Connection) {
 		t.Helper()
 		if err := k.Bye(); err != nil {
 			t.Error(err)

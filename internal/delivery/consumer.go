@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
-	"github.com/stillhere/stillhere/internal/dedup"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -46,7 +45,7 @@ type Consumer struct {
 	deadLetter  DeadLetter
 	metrics     *Metrics
 	log         *slog.Logger
-	seen        *dedup.Cache
+	seen        *Delivered
 	jitter      func(time.Duration) time.Duration
 
 	limit      *rate.Limiter // of first and repeated tries
@@ -100,7 +99,7 @@ func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter D
 		limit = rate.Limit(config.Rate)
 	}
 	return &Consumer{config: config, channel: channel, limit: rate.NewLimiter(limit, 1), hiddenAfter: hides, deadLetter: deadLetter,
-		metrics: metrics, log: log, seen: dedup.New(config.Remember), partitions: map[int32]*partition{},
+		metrics: metrics, log: log, seen: NewDelivered(config.Remember), partitions: map[int32]*partition{},
 		jitter: func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 

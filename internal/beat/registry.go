@@ -1,8 +1,4 @@
-// Package devices counts the connections of each device at one gateway, so that the gateway
-// reports a bye when the last of them closes. Two tabs of a browser may have the same device id,
-// and a reloaded page may open its new connection before it closes the old one. The buffer of a
-// gateway and the WebSocket endpoint both use it.
-package devices
+package beat
 
 import (
 	"sync"
@@ -27,11 +23,13 @@ type Device struct {
 	ID   schemas.DeviceID
 }
 
-// Registry counts connections. All methods may be called from any goroutine.
+// Registry counts the connections of each device at one gateway, so that the gateway reports a bye when
+// the last of them closes: two tabs of a browser may have one device id, and a reloaded page may open its
+// new connection before it closes the old one. All methods may be called from any goroutine.
 type Registry struct {
-	reporter Reporter
-	began    time.Time
-	pace     atomic.Pointer[pace]
+	reporter  Reporter
+	began     time.Time
+	intervals atomic.Pointer[intervals]
 
 	mu    sync.Mutex             // protects conns, and next, joined and over of each
 	conns map[Device]*Connection // the first of a list, usually of one
@@ -44,8 +42,8 @@ func NewRegistry(reporter Reporter, heartbeatInterval time.Duration) *Registry {
 	return r
 }
 
-// pace is how often devices beat. It is never changed.
-type pace struct {
+// intervals is how often devices beat. It is never changed.
+type intervals struct {
 	interval time.Duration
 	tenants  map[string]time.Duration // of tenants with policies of their own
 }
@@ -53,11 +51,11 @@ type pace struct {
 // Follow changes the heartbeat interval, and those of tenants that have their own. tenants must not be changed
 // any more.
 func (r *Registry) Follow(heartbeatInterval time.Duration, tenants map[string]time.Duration) {
-	r.pace.Store(&pace{heartbeatInterval, tenants})
+	r.intervals.Store(&intervals{heartbeatInterval, tenants})
 }
 
 // of is how often the devices of a user beat; name is nil with --ids int.
-func (p *pace) of(name *schemas.Name) time.Duration {
+func (p *intervals) of(name *schemas.Name) time.Duration {
 	if name != nil {
 		if own, ok := p.tenants[name.Tenant]; ok {
 			return own
@@ -148,7 +146,7 @@ func (r *Registry) join(c *Connection) bool {
 // device then has no connection that was heard recently. The bye is reported before another
 // connection can join, so it is older than the beat of that one.
 func (r *Registry) part(c *Connection, over, bye bool) error {
-	silence := 3 * r.pace.Load().of(c.name) / 2
+	silence := 3 * r.intervals.Load().of(c.name) / 2
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	leaves := c.joined

@@ -1,6 +1,4 @@
-// Package dedup remembers which versions were delivered to whom, so that no version is delivered
-// twice.
-package dedup
+package delivery
 
 import (
 	"sync"
@@ -11,23 +9,23 @@ import (
 // pair is a recipient and the user whose change was delivered.
 type pair struct{ recipient, user schemas.UserID }
 
-// Cache knows the newest delivered version of the pairs that were added last: at least limit/2
+// Delivered knows the newest delivered version of the pairs that were added last: at least limit/2
 // pairs, at most limit. When the newer generation is full, it replaces the older one. Any
 // goroutine may use it.
-type Cache struct {
+type Delivered struct {
 	limit int
 
 	mu           sync.Mutex
 	newer, older map[pair]schemas.Version
 }
 
-// New makes a cache of limit pairs, about 60 bytes each.
-func New(limit int) *Cache {
-	return &Cache{limit: max(1, limit/2), newer: map[pair]schemas.Version{}, older: map[pair]schemas.Version{}}
+// NewDelivered makes one of limit pairs, about 60 bytes each.
+func NewDelivered(limit int) *Delivered {
+	return &Delivered{limit: max(1, limit/2), newer: map[pair]schemas.Version{}, older: map[pair]schemas.Version{}}
 }
 
 // Fresh returns the recipients to whom neither this version of user nor a newer one was delivered.
-func (c *Cache) Fresh(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) []schemas.UserID {
+func (c *Delivered) Fresh(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) []schemas.UserID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fresh := make([]schemas.UserID, 0, len(recipients))
@@ -41,7 +39,7 @@ func (c *Cache) Fresh(user schemas.UserID, version schemas.Version, recipients [
 }
 
 // Add records that version of user was delivered to recipients.
-func (c *Cache) Add(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) {
+func (c *Delivered) Add(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range recipients {

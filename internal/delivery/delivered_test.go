@@ -1,4 +1,4 @@
-package dedup
+package delivery
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 func TestTheCacheIsBoundedAndForgetsTheOldestFirst(t *testing.T) {
 	t.Parallel()
-	m := New(100)
+	m := NewDelivered(100)
 	for r := range schemas.UserID(1000) {
 		m.Add(7, 5, []schemas.UserID{r + 1})
 		if n := len(m.newer) + len(m.older); n > 100 {
