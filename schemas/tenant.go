@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,8 +13,20 @@ import (
 // AllTenants is the Tenant.Name whose settings count for every tenant that has no value of its own.
 const AllTenants = "*"
 
-// NoLimit is the value of a setting that bounds nothing. 0 stands for the value of AllTenants.
+// NoLimit is the value of a setting that bounds nothing. 0 stands for the value of AllTenants, and where
+// that is 0, too, for the value of DefaultQuotas.
 const NoLimit = -1
+
+// DefaultQuotas count for tenants with a name that no record bounds or frees: a tenant of about 3,000
+// devices that beat every 15 s, and their lists of contacts. The default tenant has none of them, because
+// a deployment of one tenant is that one. Users online are not bounded: a count refuses newcomers.
+var DefaultQuotas = TenantQuotas{
+	ConnectionsPerProcess:      5_000,
+	BeatsPerSecondPerProcess:   200,
+	ChangesPerSecondPerProcess: 50,
+	SubscriptionsPerProcess:    100_000,
+	ReadsPerSecondPerProcess:   200,
+}
 
 // Bounds of the settings of a tenant.
 const (
@@ -63,13 +76,16 @@ func (t *Tenant) Numbers() []TenantSetting {
 	}
 }
 
-// Over is t with the values of all where t has none.
-func (t Tenant) Over(all Tenant) Tenant {
-	others := all.Numbers()
+// InForce is what counts for a tenant with the record t, beside the record of AllTenants: its own values,
+// those of all, and those of DefaultQuotas. In the result 0 is no limit.
+func (t Tenant) InForce(all Tenant) Tenant {
+	var builtIn Tenant
+	if t.Name != "" {
+		builtIn.Quotas = DefaultQuotas
+	}
+	others, defaults := all.Numbers(), builtIn.Numbers()
 	for i, n := range t.Numbers() {
-		if *n.Value == 0 {
-			*n.Value = *others[i].Value
-		}
+		*n.Value = max(0, cmp.Or(*n.Value, *others[i].Value, *defaults[i].Value))
 	}
 	return t
 }

@@ -57,13 +57,19 @@ func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
 	}
 }
 
-func TestATenantTakesFromAllWhatItDoesNotSay(t *testing.T) {
+func TestATenantTakesWhatItDoesNotSayFromAllAndThenFromTheDefaults(t *testing.T) {
 	t.Parallel()
-	tenant := Tenant{Name: "acme", Quotas: TenantQuotas{UsersOnline: NoLimit}}
-	all := Tenant{Name: AllTenants, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8}}
-	want := Tenant{Name: "acme", Quotas: TenantQuotas{UsersOnline: NoLimit, SubscriptionsPerProcess: 8}}
-	if got := tenant.Over(all); got != want {
-		t.Errorf("%+v, want %+v", got, want)
+	all := Tenant{Name: AllTenants, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8, ReadsPerSecondPerProcess: NoLimit}}
+	want := DefaultQuotas
+	want.SubscriptionsPerProcess, want.ReadsPerSecondPerProcess = 8, 0
+	if got := (Tenant{Name: "acme", Quotas: TenantQuotas{UsersOnline: NoLimit}}).InForce(all).Quotas; got != want {
+		t.Errorf("acme has %+v, want %+v", got, want)
+	}
+	if got := (Tenant{}).InForce(Tenant{Name: AllTenants}).Quotas; got != (TenantQuotas{}) {
+		t.Errorf("the default tenant has %+v although nobody set them", got)
+	}
+	if got := (Tenant{}).InForce(all).Quotas; got.SubscriptionsPerProcess != 8 || got.BeatsPerSecondPerProcess != 0 {
+		t.Errorf("the default tenant has %+v, want those of all", got)
 	}
 }
 

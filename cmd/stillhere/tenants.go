@@ -78,15 +78,6 @@ type tenantReport struct {
 	Note     string            `json:"note,omitempty"`
 }
 
-// tenantInForce is a record with the values of all tenants where it has none, and no negative numbers.
-func tenantInForce(record, all schemas.Tenant) schemas.Tenant {
-	in := record.Over(all)
-	for _, n := range in.Numbers() {
-		*n.Value = max(0, *n.Value)
-	}
-	return in
-}
-
 func reportOf(record, all schemas.Tenant) tenantReport {
 	r := tenantReport{Tenant: record.Name, Settings: map[string]*int64{}, Own: map[string]int64{}, Note: record.Note}
 	for _, n := range record.Numbers() {
@@ -94,7 +85,7 @@ func reportOf(record, all schemas.Tenant) tenantReport {
 			r.Own[n.Name] = *n.Value
 		}
 	}
-	in := tenantInForce(record, all)
+	in := record.InForce(all)
 	for _, n := range in.Numbers() {
 		r.Settings[n.Name] = nil
 		if *n.Value != 0 {
@@ -145,7 +136,7 @@ func (c *tenantsList) Run(ctx context.Context) error {
 	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tREADS/S/PROCESS\tHISTORY DAYS\tNOTE")
 	for _, t := range d.Records() {
 		reports = append(reports, reportOf(t, all))
-		in := tenantInForce(t, all)
+		in := t.InForce(all)
 		fmt.Fprint(table, shownTenant(t.Name))
 		for _, n := range in.Numbers() {
 			fmt.Fprint(table, "\t", shownNumber(n.Name, *n.Value))
@@ -206,7 +197,7 @@ func (c *tenantsShow) Run(ctx context.Context) error {
 		return printObject(c.Output, report, rowsOf(settingsFrom(report, all)), tenantSettingColumns)
 	}
 	fmt.Printf("tenant %s\n", shownTenant(c.Tenant))
-	in := tenantInForce(record, all)
+	in := record.InForce(all)
 	others, inForce := all.Numbers(), in.Numbers()
 	for i, own := range record.Numbers() {
 		from := "default"
@@ -259,7 +250,7 @@ type tenantsSet struct {
 
 // Help is printed below the list of flags.
 func (*tenantsSet) Help() string {
-	return `Each setting is a number, none (no limit) or default (the setting of all tenants, which is no limit if there is none). The settings are a record of the topic presence.pipeline, and every process applies them within seconds.
+	return `Each setting is a number, none (no limit) or default: the setting of '*', and without one what "tenants show" prints for a tenant that has no settings. The default tenant has no quotas unless they are set. The settings are a record of the topic presence.pipeline, and every process applies them within seconds.
 
     stillhere tenants set acme --users-online 10000 --beats-per-second-per-process 700 --kafka-brokers cluster:9092
     stillhere tenants set '*' --connections-per-process 1000

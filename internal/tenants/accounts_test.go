@@ -48,8 +48,8 @@ func TestABatchPassesWholeAndTheAverageHolds(t *testing.T) {
 			} else if over.Quota != Beats || over.Limit != 10 || over.After <= 0 || over.After > 3*time.Second {
 				t.Fatalf("second %d: %+v", second, over)
 			}
-			if over := quiet.Beats(1000); over != nil {
-				t.Fatalf("a tenant without a quota is refused: %v", over)
+			if over := quiet.Beats(20); over != nil {
+				t.Fatalf("another tenant is refused: %v", over)
 			}
 			time.Sleep(time.Second)
 		}
@@ -64,6 +64,29 @@ func TestABatchPassesWholeAndTheAverageHolds(t *testing.T) {
 		time.Sleep(over.After)
 		if over := acme.Beats(1); over != nil {
 			t.Errorf("after the wait: %v", over)
+		}
+	})
+}
+
+func TestCallersWhoComeBackTogetherGetATenthOfASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := accountsWith(t) // the default quotas
+		passes := func(tenant string) (passed int) {
+			for range 1000 {
+				if a.Of(tenant).Read(1) == nil {
+					passed++
+				}
+			}
+			return passed
+		}
+		for second := range 3 {
+			if passed := passes("acme"); passed != int(schemas.DefaultQuotas.ReadsPerSecondPerProcess)/10 {
+				t.Errorf("second %d: %d of 1000 reads at once passed", second, passed)
+			}
+			time.Sleep(time.Second)
+		}
+		if passed := passes(""); passed != 1000 {
+			t.Errorf("of the default tenant %d of 1000 reads passed", passed)
 		}
 	})
 }

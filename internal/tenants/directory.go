@@ -21,14 +21,9 @@ type Settings struct {
 	HistoryDays int
 }
 
-// defaults are the settings of pipelines that have none.
-var defaults = settingsOf(schemas.Tenant{})
-
-// settingsOf is t in force, after Over.
-func settingsOf(t schemas.Tenant) *Settings {
-	for _, n := range t.Numbers() {
-		*n.Value = max(0, *n.Value) // NoLimit
-	}
+// settingsOf are those of the tenant with the record t.
+func settingsOf(t, all schemas.Tenant) *Settings {
+	t = t.InForce(all)
 	return &Settings{Quotas: t.Quotas, HistoryDays: int(t.HistoryDays)}
 }
 
@@ -56,7 +51,7 @@ type Directory struct {
 type book struct {
 	records  map[string]schemas.Tenant
 	policies map[string]*schemas.Policy
-	settings map[string]*Settings // of the tenants with a record
+	settings map[string]*Settings // of the default tenant, and of those with a record
 	others   *Settings
 	online   bool // some have a quota of users online
 }
@@ -68,14 +63,16 @@ const Interval = 3 * time.Second
 // NewDirectory makes a Directory without any settings; Load reads them.
 func NewDirectory(log Log, logger *slog.Logger) *Directory {
 	d := &Directory{log: log, logger: logger, interval: Interval}
-	d.current.Store(&book{others: defaults})
+	d.current.Store(bookOf(nil))
 	return d
 }
+
+var none Settings
 
 // Settings are those of a tenant. It does not allocate, and the settings are never changed.
 func (d *Directory) Settings(tenant string) *Settings {
 	if d == nil {
-		return defaults
+		return &none
 	}
 	b := d.current.Load()
 	if s, ok := b.settings[tenant]; ok {
@@ -219,11 +216,12 @@ func (d *Directory) applyPolicy(policies map[string]*schemas.Policy, tenant stri
 
 func bookOf(records map[string]schemas.Tenant) *book {
 	all := records[schemas.AllTenants]
-	b := &book{records: records, settings: make(map[string]*Settings, len(records)), others: settingsOf(all)}
+	b := &book{records: records, settings: make(map[string]*Settings, len(records)+1), others: settingsOf(schemas.Tenant{Name: schemas.AllTenants}, all)}
+	b.settings[""] = settingsOf(schemas.Tenant{}, all)
 	b.online = b.others.Quotas.UsersOnline > 0
 	for name, t := range records {
 		if name != schemas.AllTenants {
-			b.settings[name] = settingsOf(t.Over(all))
+			b.settings[name] = settingsOf(t, all)
 			b.online = b.online || b.settings[name].Quotas.UsersOnline > 0
 		}
 	}

@@ -53,9 +53,16 @@ func (l *topic) Read(_ context.Context, _ schemas.Topic, _ int32, from, to int64
 	return l.fails
 }
 
+// bounded are DefaultQuotas with so many users online.
+func bounded(users int64) schemas.TenantQuotas {
+	q := schemas.DefaultQuotas
+	q.UsersOnline = users
+	return q
+}
+
 func online(users int64) schemas.TenantQuotas { return schemas.TenantQuotas{UsersOnline: users} }
 
-func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
+func TestATenantHasItsOwnSettingsThoseOfAllOrTheDefaults(t *testing.T) {
 	t.Parallel()
 	log := &topic{}
 	log.append([]byte("identity"), schemas.PipelineIdentity{IDs: "text", Fingerprint: "0123456789abcdef"}.Encode())
@@ -67,8 +74,11 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 		}
 	}
 	load()
-	if s := d.Settings("acme"); *s != (Settings{}) {
+	if s := d.Settings("acme"); *s != (Settings{Quotas: bounded(0)}) {
 		t.Errorf("without settings there are %+v", s)
+	}
+	if s := d.Settings(""); *s != (Settings{}) {
+		t.Errorf("without settings the default tenant has %+v", s)
 	}
 	if d.BoundsOnline() {
 		t.Error("without settings users online are bounded")
@@ -79,7 +89,7 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 	log.set(schemas.Tenant{Name: "", Quotas: online(9)})
 	load()
 	for tenant, want := range map[string]Settings{
-		"acme": {}, "": {Quotas: online(9)}, "other": {Quotas: online(5)},
+		"acme": {Quotas: bounded(0)}, "": {Quotas: online(9)}, "other": {Quotas: bounded(5)},
 	} {
 		if s := d.Settings(tenant); *s != want {
 			t.Errorf("tenant %q has %+v, want %+v", tenant, *s, want)
@@ -103,7 +113,7 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 		t.Errorf("after the topic was recreated a tenant has %+v", s)
 	}
 	var none *Directory
-	if *none.Settings("acme") != *defaults || none.Records() != nil {
+	if *none.Settings("acme") != (Settings{}) || none.Records() != nil {
 		t.Error("without a directory there are limits")
 	}
 }

@@ -37,16 +37,18 @@ func TestATenantOverItsQuotasIsRefusedAndAnotherIsUndisturbed(t *testing.T) {
 		all := w.startAll()
 		acme := named{w, all["ingest"].base, all["api"].base, "acme"}
 		quiet := named{w, all["ingest"].base, all["api"].base, "quiet"}
-		// Without settings there is no limit.
-		for range 3 {
+		// Without settings the defaults bound a tenant with a name.
+		for range 20 / len(namesakes) {
 			acme.beat(false)
 		}
+		acme.posts(namesakes[0], http.StatusTooManyRequests, "quota of 200;")
 
 		w.settings(schemas.TenantQuotas{BeatsPerSecondPerProcess: 4, ConnectionsPerProcess: 1, ChangesPerSecondPerProcess: 1, SubscriptionsPerProcess: 2})
 		acme.beat(false)
 		acme.posts(namesakes[0], http.StatusTooManyRequests, "beats_per_second_per_process")
 		for range 20 {
 			quiet.beat(false)
+			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(2 * time.Second)
 		s := w.connectAs(acme.ingest, "tenant=acme&user_id=ann&device_id=a")
