@@ -363,8 +363,16 @@ func (w *tour) rights() {
 	if rows != "0|0|0|1" {
 		w.Errorf("Postgres has %s rows of the erased user", rows)
 	}
-	if text := w.kcat(schemas.Statuses, "%S %k\n"); !strings.Contains(text, "-1 "+string(w.id(2).Key())) {
-		w.Error("presence.status has no tombstone of the erased user")
+	newest, found := "", false
+	for record := range strings.SplitSeq(w.kcat(schemas.Statuses, "%k|%s<end>"), "<end>") {
+		if value, of := strings.CutPrefix(record, string(w.id(2).Key())+"|"); of {
+			newest, found = value, true
+		}
+	}
+	if !found {
+		w.Error("presence.status has nothing of the erased user")
+	} else if status, err := schemas.DecodeStatus([]byte(newest)); newest != "" && (err != nil || status.ErasedVersion == 0 || !status.Absent() || status.Name != schemas.Name{}) {
+		w.Errorf("presence.status has %+v of the erased user, %v", status, err)
 	}
 	if w.mode.Text() {
 		w.until("the others' names, and that of the erased no more", func() string {
