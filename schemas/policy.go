@@ -47,7 +47,8 @@ type Policy struct {
 	// AnnounceDevices publishes a change in the set of device kinds of a user who
 	// stays in the same state.
 	AnnounceDevices bool
-	// MaxDevices bounds the devices of one user; one more evicts the device with the oldest beat.
+	// MaxDevices bounds the devices of one user through one gateway, and twice as many in all; one more evicts
+	// the device with the oldest beat.
 	MaxDevices int
 	// FlapBurst is how many changes of one user are published at once, FlapInterval
 	// the time until one more is. A burst of 0 publishes every change.

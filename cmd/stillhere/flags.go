@@ -57,7 +57,7 @@ type policyFlags struct {
 	CohortRate        int           `help:"Devices of lost gateways that may go offline per second and partition." default:"2000"`
 	CohortTotalRate   int           `help:"Devices of lost gateways that may go offline per second in all partitions together." default:"100000"`
 	AnnounceDevices   bool          `help:"Publish changes in the set of device kinds." default:"true" negatable:""`
-	MaxDevices        int           `help:"Maximum devices of one user; one more evicts the device with the oldest heartbeat." default:"32"`
+	MaxDevices        int           `help:"Maximum devices of one user through one gateway, twice as many in all; one more evicts the device with the oldest heartbeat." default:"32"`
 	FlapBurst         int           `help:"Changes of one user that may be published at once; after that, one every --flap-interval. 0: no limit." default:"20"`
 	FlapInterval      time.Duration `help:"Time between two changes of a user who has used up --flap-burst." default:"2s"`
 	BreakerPercent    int           `help:"Percentage of the present devices on silent gateways above which presence time stops. 0: never stop." default:"30"`

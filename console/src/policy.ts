@@ -35,7 +35,7 @@ export const settings: readonly Setting[] = [
   gateways("breaker-limit", "duration", "Longest time for which presence time stops."),
   limits("allowed-lateness", "duration", "How long a limit waits for delayed heartbeats."),
   limits("announce-devices", "switch", "Publish changes in the set of device kinds."),
-  limits("max-devices", "number", "Maximum devices of one user."),
+  limits("max-devices", "number", "Maximum devices of one user through one gateway."),
   limits("flap-burst", "number", "Changes of one user that may be published at once; 0: no limit."),
   limits("flap-interval", "duration", "Time between two changes of a user who has used up the burst."),
 ];

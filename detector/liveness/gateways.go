@@ -275,14 +275,16 @@ func (g *gateways) standIn(f *schemas.Frame, end ending) uint16 {
 // speaksFor reports whether a bye through the life said ends reports through the life of: both are of one
 // gateway, and it had started no later then.
 func (g *gateways) speaksFor(said, of uint16) bool {
-	switch {
-	case said == noPlace || said == noLife || of < firstLife:
-		return said == of && said == noLife
-	case said == of:
-		return true
-	}
-	return g.lives[said].id == g.lives[of].id && g.lives[of].epoch <= g.lives[said].epoch
+	return said != noPlace && g.same(said, of) && g.lives[of].epoch <= g.lives[said].epoch
 }
+
+// same reports whether two lives are of one gateway.
+func (g *gateways) same(a, b uint16) bool {
+	return a == b || a >= firstLife && b >= firstLife && g.lives[a].id == g.lives[b].id
+}
+
+// counts reports whether r came through the gateway of the life via, or whether that is all.
+func (g *gateways) counts(r *report, via int) bool { return via == all || g.same(r.life, uint16(via)) }
 
 // begin gives a life a number; 0 if the table is full.
 func (g *gateways) begin(l life) uint16 {

@@ -6,8 +6,11 @@ import (
 
 // The rules of ../DESIGN.md on one decoded user: the effect of a report.
 
-// maxReports bounds the reports of one device, each through another gateway.
-const maxReports = 4
+// maxReports bounds the reports of one device, and maxReportsVia those of them through one gateway.
+const maxReports, maxReportsVia = 4, 2
+
+// all is no life: what concerns reports through any gateway.
+const all = -1
 
 // report applies a beat or bye with the time b that came through a life of a gateway.
 func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
@@ -53,6 +56,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	if m.tooOld(u, beat.Device, known, b, life) {
 		return false
 	}
+	there := u.has(&m.gateways, beat.Device, life)
 	m.endLost(u, beat.Device, b, life)
 	if i := u.index(beat.Device, life, true); i >= 0 {
 		m.gateways.returned(&m.clock, &u.reports[i], life)
@@ -62,9 +66,15 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 		m.drop(u, i)
 	}
 	if known {
-		m.limitReports(u, beat.Device)
-	} else {
-		_, why.evicted = m.evict(u, m.maxDevices-1)
+		m.limitReports(u, beat.Device, int(life), maxReportsVia)
+		m.limitReports(u, beat.Device, all, maxReports)
+	}
+	if !there {
+		_, why.evicted = m.evict(u, int(life), m.maxDevices-1)
+	}
+	if !known {
+		_, evicted := m.evict(u, all, 2*m.maxDevices-1)
+		why.evicted = why.evicted || evicted
 	}
 	r := report{device: beat.Device, kind: beat.Kind, phase: present, life: life, seen: b, active: b - beat.Idle}
 	m.gateways.attach(&r)
@@ -117,19 +127,31 @@ func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, l
 	u.reports = append(u.reports, r)
 }
 
-// tooOld reports whether a new report would itself be the first to be evicted.
+// tooOld reports whether a new report would itself be the first to be dropped or evicted.
 func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas.Millis, life uint16) bool {
-	if !known {
-		n, oldest, seen := u.devices()
-		return n >= m.maxDevices && (b < seen || b == seen && device < oldest)
+	goes := func(via, most int) bool {
+		n, oldest, seen := u.devices(&m.gateways, via)
+		return n >= most && (b < seen || b == seen && device < oldest)
 	}
-	n, oldest := 0, schemas.Millis(never)
+	if !known && goes(all, 2*m.maxDevices) || !u.has(&m.gateways, device, life) && goes(int(life), m.maxDevices) {
+		return true
+	}
+	if !known {
+		return false
+	}
+	n, own := 0, 0
+	oldest, oldestOwn := schemas.Millis(never), schemas.Millis(never)
 	for i := range u.reports {
-		if r := &u.reports[i]; r.device == device && r.live() && r.life != life && !m.leftBehind(r, b) {
-			n, oldest = n+1, min(oldest, r.seen)
+		r := &u.reports[i]
+		if r.device != device || !r.live() || r.life == life || m.leftBehind(r, b) {
+			continue
+		}
+		n, oldest = n+1, min(oldest, r.seen)
+		if m.gateways.same(r.life, life) {
+			own, oldestOwn = own+1, min(oldestOwn, r.seen)
 		}
 	}
-	return n >= maxReports && b < oldest
+	return n >= maxReports && b < oldest || own >= maxReportsVia && b < oldestOwn
 }
 
 // leftBehind reports whether a device that is heard at b through another life leaves r behind.
@@ -150,17 +172,18 @@ func (m *Machine) endLost(u *user, device schemas.DeviceID, b schemas.Millis, li
 	}
 }
 
-// limitReports drops the oldest report of a present device if one more would be too many.
-func (m *Machine) limitReports(u *user, device schemas.DeviceID) {
+// limitReports drops the oldest report of a present device through the gateway of the life via if one more would be
+// too many.
+func (m *Machine) limitReports(u *user, device schemas.DeviceID, via, most int) {
 	n, oldest := 0, -1
 	for i := range u.reports {
-		if r := &u.reports[i]; r.device == device && r.live() {
+		if r := &u.reports[i]; r.device == device && r.live() && m.gateways.counts(r, via) {
 			if n++; oldest < 0 || r.seen < u.reports[oldest].seen {
 				oldest = i
 			}
 		}
 	}
-	if n >= maxReports {
+	if n >= most {
 		m.leave(u, &u.reports[oldest])
 		m.drop(u, oldest)
 	}
@@ -188,15 +211,16 @@ func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
 	}
 }
 
-// evict removes the devices heard longest ago until there are at most most. It returns whether it
-// removed one, and the smallest id of those.
-func (m *Machine) evict(u *user, most int) (first schemas.DeviceID, evicted bool) {
-	for n, oldest, _ := u.devices(); n > most; n, oldest, _ = u.devices() {
+// evict removes the devices that were heard longest ago through the gateway of the life via, as far as they
+// are present there, until there are at most most. It returns whether it removed one, and the smallest id of
+// those.
+func (m *Machine) evict(u *user, via, most int) (first schemas.DeviceID, evicted bool) {
+	for n, oldest, _ := u.devices(&m.gateways, via); n > most; n, oldest, _ = u.devices(&m.gateways, via) {
 		if !evicted || oldest < first {
 			first = oldest
 		}
 		for i := len(u.reports) - 1; i >= 0; i-- {
-			if r := &u.reports[i]; r.device == oldest && r.live() {
+			if r := &u.reports[i]; r.device == oldest && r.live() && m.gateways.counts(r, via) {
 				m.leave(u, r)
 				m.drop(u, i)
 			}
@@ -210,23 +234,59 @@ func (m *Machine) evict(u *user, most int) (first schemas.DeviceID, evicted bool
 	return first, evicted
 }
 
-// devices counts the present devices, and finds the one heard longest ago; of several, the one with
-// the smallest id. Presumed reports count as no device.
-func (u *user) devices() (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
+// evictExcess removes what the policy does not allow any more. It returns the smallest id of the removed
+// devices.
+func (m *Machine) evictExcess(u *user) (first schemas.DeviceID) {
+	for via, most, excess := m.excess(u); excess; via, most, excess = m.excess(u) {
+		if id, _ := m.evict(u, via, most); first == 0 || id < first {
+			first = id
+		}
+	}
+	return first
+}
+
+// excess finds a gateway, or all, through which more devices of u are present than the policy allows.
+func (m *Machine) excess(u *user) (via, most int, found bool) {
+	if len(u.reports) <= m.maxDevices {
+		return 0, 0, false
+	}
+	for i := range u.reports {
+		via := int(u.reports[i].life)
+		if n, _, _ := u.devices(&m.gateways, via); n > m.maxDevices {
+			return via, m.maxDevices, true
+		}
+	}
+	n, _, _ := u.devices(&m.gateways, all)
+	return all, 2 * m.maxDevices, n > 2*m.maxDevices
+}
+
+// has reports whether the device is present through the gateway of a life.
+func (u *user) has(g *gateways, device schemas.DeviceID, life uint16) bool {
+	for i := range u.reports {
+		if r := &u.reports[i]; r.device == device && r.live() && g.same(r.life, life) {
+			return true
+		}
+	}
+	return false
+}
+
+// devices counts the devices that are present through the gateway of the life via, and finds the one heard there
+// longest ago; of several, the one with the smallest id. Presumed reports count as no device.
+func (u *user) devices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
 next:
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.device == 0 || !r.live() {
+		if r.device == 0 || !r.live() || !g.counts(r, via) {
 			continue
 		}
 		for j := range i { // by index: copying each report would be most of the work
-			if o := &u.reports[j]; o.device == r.device && o.live() {
+			if o := &u.reports[j]; o.device == r.device && o.live() && g.counts(o, via) {
 				continue next
 			}
 		}
 		seen := r.seen
 		for j := i + 1; j < len(u.reports); j++ {
-			if o := &u.reports[j]; o.device == r.device && o.live() {
+			if o := &u.reports[j]; o.device == r.device && o.live() && g.counts(o, via) {
 				seen = max(seen, o.seen)
 			}
 		}

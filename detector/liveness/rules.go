@@ -106,8 +106,7 @@ func (m *Machine) step(u *user, limit presence) {
 	moved, evicted := false, false
 	if m.tooMany(u) {
 		moved, evicted = true, true
-		first, _ := m.evict(u, m.maxDevices)
-		if !found || first < byDevice {
+		if first := m.evictExcess(u); !found || first < byDevice {
 			byDevice, found = first, true
 		}
 	}
@@ -163,11 +162,8 @@ func (m *Machine) step(u *user, limit presence) {
 
 // tooMany reports whether u has more devices than the policy allows.
 func (m *Machine) tooMany(u *user) bool {
-	if len(u.reports) <= m.maxDevices {
-		return false
-	}
-	n, _, _ := u.devices()
-	return n > m.maxDevices
+	_, _, excess := m.excess(u)
+	return excess
 }
 
 // idleDevice is the device whose idleness is the reason for a step.

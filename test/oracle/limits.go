@@ -82,7 +82,7 @@ func (w *world) limits(u *user, joins bool) []millis {
 	case len(u.reports) == 0 && u.state != schemas.Offline:
 		limits = append(limits, w.offlineLimit(u))
 	}
-	if len(u.devices()) > w.policy.MaxDevices {
+	if w.tooMany(u) {
 		limits = append(limits, w.presence(w.of(u).from))
 	}
 	switch {

@@ -52,6 +52,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	if w.tooOld(u, row.Device, b, through) {
 		return false
 	}
+	there := len(u.through(row.Device, through)) > 0
 	for _, r := range known {
 		if r.life == through || w.leftBehind(r, b) {
 			// A newer report replaces the idleness of an older one, whose place in the queue stays
@@ -60,11 +61,17 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 		}
 	}
 	u.forgetBye(row.Device, through)
-	switch {
-	case len(known) == 0:
-		why.evicted = len(w.evict(u, w.policy.MaxDevices-1)) > 0
-	case len(u.of(row.Device)) == 4:
+	if own := u.through(row.Device, through); len(own) == 2 {
+		u.end(oldest(own), true)
+	}
+	if len(u.of(row.Device)) == 4 {
 		u.end(oldest(u.of(row.Device)), true)
+	}
+	if !there {
+		why.evicted = len(w.evictOf(u, through, w.policy.MaxDevices-1)) > 0
+	}
+	if len(known) == 0 {
+		why.evicted = len(w.evict(u, 2*w.policy.MaxDevices-1)) > 0 || why.evicted
 	}
 	u.reports = append(u.reports, &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through})
 	u.dirty = u.dirty || u.silent
@@ -75,21 +82,40 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	return true
 }
 
-// tooOld reports whether a new report would itself be the first to be evicted.
+// tooOld reports whether a new report would itself be the first to end.
 func (w *world) tooOld(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
-	known := u.of(device)
-	if len(known) == 0 {
-		newest := u.devices()
-		_, goes := smallest(newest)
-		return len(newest) >= w.policy.MaxDevices && (b < newest[goes] || b == newest[goes] && device < goes)
+	first := func(newest map[schemas.DeviceID]schemas.Millis, most int) bool {
+		seen, goes := smallest(newest)
+		return len(newest) >= most && (b < seen || b == seen && device < goes)
 	}
-	var stay []*report
-	for _, r := range known {
-		if r.life != through && !w.leftBehind(r, b) {
-			stay = append(stay, r)
+	if len(u.of(device)) == 0 && first(u.devices(), 2*w.policy.MaxDevices) ||
+		len(u.through(device, through)) == 0 && first(u.devicesOf(through), w.policy.MaxDevices) {
+		return true
+	}
+	goes := func(r *report) bool { return r.life == through || w.leftBehind(r, b) }
+	stay := slices.DeleteFunc(u.of(device), goes)
+	own := slices.DeleteFunc(u.through(device, through), goes)
+	return len(stay) == 4 && b < oldest(stay).seen || len(own) == 2 && b < oldest(own).seen
+}
+
+// through are the present reports of a device that came through the gateway of a life.
+func (u *user) through(device schemas.DeviceID, gateway *life) []*report {
+	return slices.DeleteFunc(u.of(device), func(r *report) bool { return !oneGateway(r.life, gateway) })
+}
+
+// oneGateway reports whether two lives are of one gateway.
+func oneGateway(a, b *life) bool { return a == b || a != nil && b != nil && a.of.id == b.of.id }
+
+// devicesOf are the devices that are present through the gateway of a life, and when they were heard there last.
+func (u *user) devicesOf(gateway *life) map[schemas.DeviceID]schemas.Millis {
+	newest := u.devices()
+	for device := range newest {
+		delete(newest, device)
+		for _, r := range u.through(device, gateway) {
+			newest[device] = max(newest[device], r.seen)
 		}
 	}
-	return len(stay) == 4 && b < oldest(stay).seen
+	return newest
 }
 
 // devices are the present devices, and when they were heard last. Presumed reports have no device.
@@ -172,6 +198,33 @@ func (w *world) evict(u *user, most int) (evicted []schemas.DeviceID) {
 		}
 		evicted = append(evicted, goes)
 	}
+}
+
+// evictOf ends reports through the gateway of a life until at most most devices are present through it. It
+// returns the devices.
+func (w *world) evictOf(u *user, gateway *life, most int) (evicted []schemas.DeviceID) {
+	for newest := u.devicesOf(gateway); len(newest) > most; newest = u.devicesOf(gateway) {
+		_, goes := smallest(newest)
+		for _, r := range u.through(goes, gateway) {
+			u.end(r, true)
+		}
+		evicted = append(evicted, goes)
+	}
+	return evicted
+}
+
+// excess ends what the policy does not allow any more: first of each gateway, then of all.
+func (w *world) excess(u *user) (evicted []schemas.DeviceID) {
+	for _, r := range slices.Clone(u.reports) {
+		evicted = append(evicted, w.evictOf(u, r.life, w.policy.MaxDevices)...)
+	}
+	return append(evicted, w.evict(u, 2*w.policy.MaxDevices)...)
+}
+
+// tooMany reports whether the policy does not allow all devices of u.
+func (w *world) tooMany(u *user) bool {
+	return len(u.devices()) > 2*w.policy.MaxDevices ||
+		slices.ContainsFunc(u.reports, func(r *report) bool { return len(u.devicesOf(r.life)) > w.policy.MaxDevices })
 }
 
 // oldest is the report with the smallest time, the first of several.

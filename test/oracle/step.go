@@ -77,7 +77,7 @@ func (w *world) step(u *user, limit millis, joins bool) {
 		offlineDevice = u.lastBye().device
 	}
 
-	evicted := w.evict(u, w.policy.MaxDevices)
+	evicted := w.excess(u)
 	causes = append(causes, evicted...)
 	var ended []*report
 	for _, r := range u.reports {

@@ -56,6 +56,46 @@ var edges = []scenario{
 		},
 	},
 	{
+		name:   "E4 a gateway evicts its own devices, not those of another",
+		change: func(s *liveness.Settings) { s.MaxDevices = 2 },
+		log: func(h *log) {
+			h.via("a", 1).at(0).beat(1, 7, mobile, 0).until(1000).via("b", 1)
+			for device := range schemas.DeviceID(9) {
+				h.beat(1, 100+device, web, 0)
+			}
+			// Nor does it evict the report of a device that both have.
+			h.beat(1, 7, mobile, 0).bye(1, 7).until(3000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [mobile]",
+			"user 1 online→online at 1000, devices by device 100, seen 1000, active 1000, [mobile web]",
+		},
+	},
+	{
+		name:   "E4 more than twice max_devices through several gateways evict the one heard longest ago",
+		change: func(s *liveness.Settings) { s.MaxDevices = 1 },
+		log: func(h *log) {
+			h.via("a", 1).at(0).beat(1, 1, mobile, 0).until(1000).via("b", 1).beat(1, 2, web, 0)
+			h.until(2000).via("c", 1).beat(1, 3, desktop, 0).until(3000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
+			"user 1 online→online at 1000, devices by device 2, seen 1000, active 1000, [mobile web]",
+			"user 1 online→online at 2000, device_evicted by device 3, seen 2000, active 2000, [desktop web]",
+		},
+	},
+	{
+		name: "E4 a gateway of many epochs ends no report of another",
+		log: func(h *log) {
+			h.via("a", 1).at(0).beat(1, 7, mobile, 0).until(1000)
+			for epoch := range schemas.Millis(9) {
+				h.via("b", 1+epoch).late(epoch).beat(1, 7, mobile, 0)
+			}
+			h.until(2000).via("b", 9).bye(1, 7).until(3000)
+		},
+		want: []string{"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [mobile]"},
+	},
+	{
 		name: "E5 a hundred thousand devices of one user are max_devices",
 		log: func(h *log) {
 			h.at(0)
