@@ -163,9 +163,10 @@ func (b *builder) useReader(ctx context.Context) (*query.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shareValue(&b.reader, func() *query.Reader {
-		return query.NewReader(view, durable, b.partitions, b.config.Lastseen, b.useLastseenMetrics())
-	}), nil
+	return share(b, &b.reader, func() (*query.Reader, component, error) {
+		reader := query.NewReader(view, durable, b.partitions, b.config.Lastseen, b.useLastseenMetrics())
+		return reader, component{services: []service{{"watermarks of reads", loops, reader.Watch}}}, nil
+	})
 }
 
 // useKeys seals cursors. The key of the deployment is in Redis.

@@ -192,19 +192,48 @@ func (r *Reader) lost(ctx context.Context) {
 // staleSince is since when answers about a partition may be out of date, or 0. The watermark is
 // the broker's time, now this machine's.
 func (r *Reader) staleSince(now schemas.Millis, partition int32, progress redisview.Progress, known bool) schemas.Millis {
-	latest := &r.watermarks[partition]
 	if known {
-		if last := latest.Load(); int64(progress.Watermark) > last {
-			latest.CompareAndSwap(last, int64(progress.Watermark)) // who loses the race knows about as much
-		}
+		r.note(partition, progress)
 		if now-progress.Watermark <= schemas.Millis(r.config.StaleAfter.Milliseconds()) {
 			return 0
 		}
 	}
-	if last := latest.Load(); last > 0 {
+	if last := r.watermarks[partition].Load(); last > 0 {
 		return schemas.Millis(last)
 	}
 	return now
+}
+
+// note keeps the watermark of a partition.
+func (r *Reader) note(partition int32, progress redisview.Progress) {
+	latest := &r.watermarks[partition]
+	if last := latest.Load(); int64(progress.Watermark) > last {
+		latest.CompareAndSwap(last, int64(progress.Watermark)) // who loses the race knows about as much
+	}
+}
+
+// Watch notes how far Redis is, twice in StaleAfter, until ctx ends. Without it an answer after the loss of
+// Redis would be stale since the last read before it, which may be long ago in a process with few reads.
+// Call it once. Its error is always nil.
+func (r *Reader) Watch(ctx context.Context) error {
+	ticker := time.NewTicker(r.config.StaleAfter / 2)
+	defer ticker.Stop()
+	var entry [1]redisview.Entry
+	for {
+		within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
+		progress, err := r.view.ReadInto(within, []schemas.UserID{1}, entry[:]) // the progress is of all partitions
+		cancel()
+		for partition, p := range progress {
+			if err == nil && !p.Rebuilding && partition < r.partitions {
+				r.note(partition, p)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // asOffline shows a hidden user as offline since the hide.

@@ -1,14 +1,21 @@
 package query_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -62,6 +69,57 @@ func TestABatchSaysSinceWhenWhatItSaysOfSomeUserMayBeOutOfDate(t *testing.T) {
 	if said := ask(); said != "" {
 		t.Errorf("of fresh states a batch says %q", said)
 	}
+}
+
+// mortal is a Redis whose watermarks are fresh until it dies.
+type mortal struct {
+	away
+	dead atomic.Bool
+}
+
+func (m *mortal) ReadInto(context.Context, []schemas.UserID, []redisview.Entry) (redisview.ProgressMap, error) {
+	if m.dead.Load() {
+		return nil, errAway
+	}
+	all := redisview.ProgressMap{}
+	for partition := range int32(partitions) {
+		all[partition] = redisview.Progress{Watermark: now()}
+	}
+	return all, nil
+}
+
+// knowsNobody is a store without users.
+type knowsNobody struct{ store.Reader }
+
+func (knowsNobody) Users(context.Context, []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
+	return nil, nil
+}
+
+func TestAfterRedisIsLostAnswersAreStaleSinceThenAlsoWhereNobodyHadRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis, config := new(mortal), lastseen.Defaults()
+		reader := query.NewReader(redis, knowsNobody{}, partitions, config, lastseen.NewMetrics(nil))
+		ctx, stop := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() { _ = reader.Watch(ctx) })
+		read := func() schemas.Millis {
+			users, err := reader.Read(ctx, []schemas.UserID{7})
+			must(t, err)
+			return users[0].StaleSince
+		}
+		if stale := read(); stale != 0 {
+			t.Errorf("with Redis an answer is stale since %v", stale)
+		}
+		time.Sleep(5 * time.Minute)
+		redis.dead.Store(true)
+		died := now()
+		time.Sleep(12 * time.Second)
+		if stale := read(); stale > died || stale < died-schemas.Millis(config.StaleAfter.Milliseconds()) {
+			t.Errorf("Redis died at %v, and an answer is stale since %v", died, stale)
+		}
+		stop()
+		watching.Wait()
+	})
 }
 
 func TestAFreshWatermarkMakesAnswersFresh(t *testing.T) {
