@@ -42,6 +42,8 @@ func (*replayCommand) Help() string {
     stillhere replay --follow --output jsonl
     stillhere replay --follow --output parquet --out changes --rotate-every 10m --rotate-size 128M --partition-by day
 
+A row with the cause erased is an erasure: delete what you have of the user up to its version. Rows from before it are left out. The topic has erasures until all its copies of the user are gone; --source store has none.
+
 With --rotate-every, --rotate-size or --partition-by, --out is a folder. Each of its files is complete from the moment it has its name, changes-000001.parquet and so on. A row is in one file. With --resume the command goes on after them: it reads again what was published in the last --hold and a minute, and leaves out what the files have.`
 }
 
@@ -80,6 +82,7 @@ func (c *replayCommand) divisible() bool {
 // options reads the flags.
 func (c *replayCommand) options() (*replay.Options, error) {
 	o := replay.Defaults()
+	o.Erasures = true
 	o.Hold, o.Source = c.Hold, replay.Source(c.Source)
 	o.Late = max(o.Late, c.Hold)
 	var err error

@@ -23,8 +23,11 @@ func TestNothingFromBeforeAnErasureIsReadWhereverItIs(t *testing.T) {
 		n := rapid.IntRange(1, len(changes)-1).Draw(rt, "erasure")
 		erasure := &changes[n]
 		erasure.Cause, erasure.From, erasure.To, erasure.ErasedUntil = schemas.Erased, schemas.Offline, schemas.Offline, erasure.At
-		var want []store.Entry
+		var want, with []store.Entry
 		for _, e := range changes {
+			if e.User != erasure.User || e.Version >= erasure.Version {
+				with = append(with, e)
+			}
 			if e.User != erasure.User || e.Version > erasure.Version {
 				want = append(want, e)
 			}
@@ -41,6 +44,12 @@ func TestNothingFromBeforeAnErasureIsReadWhereverItIs(t *testing.T) {
 		}
 		got, _ := replayed(t, JSONL, log, past, o)
 		same(t, "replay", got, written(t, JSONL, want))
+		o.Erasures = true
+		for _, format := range []Format{JSONL, CSV, Parquet} {
+			got, _ = replayed(t, format, log, past, o)
+			same(t, "replay with erasures", got, written(t, format, with))
+		}
+		o.Erasures = false
 		_, err := AsOf(t.Context(), log, past, changes[len(changes)-1].At, &o, func(e *store.Entry) error {
 			if e.User == erasure.User && e.Version <= erasure.Version {
 				t.Errorf("%+v was in force", e)

@@ -24,17 +24,25 @@ type Filter struct {
 	after *store.Entry
 	// erased are the versions by which users were erased.
 	erased map[schemas.UserID]schemas.Version
+	// erasures selects the erasures themselves, too.
+	erasures bool
 	// order is the order of the rows, for after.
 	order func(a, b *store.Entry) int
 }
 
 // wants reports whether e is selected. It does not look at the partition.
 func (f *Filter) wants(e *store.Entry) bool {
-	return (len(f.erased) == 0 || e.Version > f.erased[e.User]) && e.At >= f.From && (f.To == 0 || e.At < f.To) &&
+	return (len(f.erased) == 0 || f.outlives(e)) && e.At >= f.From && (f.To == 0 || e.At < f.To) &&
 		(len(f.Users) == 0 || slices.Contains(f.Users, e.User)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, e.To)) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, e.Cause)) &&
 		(f.after == nil || f.order(e, f.after) > 0)
+}
+
+// outlives reports whether no erasure has made e void.
+func (f *Filter) outlives(e *store.Entry) bool {
+	erased := f.erased[e.User]
+	return e.Version > erased || f.erasures && e.Version == erased && e.Cause == schemas.Erased
 }
 
 // tenant is the one of all selected users; nil: they may be of several.

@@ -77,6 +77,7 @@ func (p *plan) partitions(ctx context.Context) ([]int32, error) {
 
 func (p *plan) make(ctx context.Context) error {
 	p.filter = p.o.Filter
+	p.filter.erasures = p.o.Erasures
 	p.filter.order = p.o.order()
 	ids, err := p.partitions(ctx)
 	if err != nil {

@@ -34,6 +34,9 @@ type Options struct {
 	// Late is how much later than it happened a change may have been published, for the end of the
 	// range to be found in the topic.
 	Late time.Duration
+	// Erasures emits the newest erasure of each user, too, as a change with the cause Erased. The topic has them
+	// until ErasedUntil, and no archive has. Follow always emits them.
+	Erasures bool
 	// Names, if not nil, is what users are called, in text mode: rows then have names, and are ordered by
 	// instant, version and event id, which they have whether or not their names are known.
 	Names Names
