@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/redis"
 	"github.com/stillhere/stillhere/internal/tenants"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // base is what every constructor gets.
@@ -78,10 +76,6 @@ func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger)
 	b.config.settle(b.partitions)
 	if b.producer, err = kafka.NewProducer(b.cluster, log, b.kafkaMetrics); err != nil {
 		return b, err
-	}
-	if b.cluster.Keys == nil && slices.ContainsFunc(b.cluster.Brokers, func(b string) bool { return !onLoopback(b) }) {
-		log.Warn("heartbeats are not signed: every client with Write on their topic can hide, erase and log out all users; give all processes --frame-keys",
-			"topic", schemas.Heartbeats.Name(b.cluster.WithDefaults().Prefix))
 	}
 	return b, b.add(component{
 		closers: []closer{{"producer", b.producer.Close}},

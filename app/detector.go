@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/detector"
@@ -28,13 +29,18 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	if err := admin.CheckRetention(ctx, p.cluster, p.config.Policy); err != nil {
 		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
+	topic := schemas.Heartbeats.Name(p.cluster.WithDefaults().Prefix)
+	if p.cluster.Keys == nil && slices.ContainsFunc(p.cluster.Brokers, func(broker string) bool { return !onLoopback(broker) }) {
+		p.log.Warn("heartbeats are not signed: every client with Write on their topic can hide, erase and log out all users; set --frame-keys",
+			"topic", topic)
+	}
 	keeper, err := policy.NewKeeper(ctx, p.cluster, p.log)
 	if err != nil {
 		return component{}, err
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
 		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users, Policies: keeper,
-		Keys: p.cluster.Keys, Topic: schemas.Heartbeats.Name(p.cluster.WithDefaults().Prefix)}
+		Keys: p.cluster.Keys, Topic: topic}
 	written := []schemas.Topic{schemas.Transitions, schemas.Statuses}
 	if p.cluster.Users.Text() {
 		written = append(written, schemas.Names)

@@ -32,7 +32,7 @@ type backtestCommand struct {
 
 // Help is shown above the flags.
 func (*backtestCommand) Help() string {
-	return `Each policy is tried as that of the pipeline. With --ids text users of tenants with policies of their own go on being judged by these, as in the log. With --tenant a policy is tried as that of the tenant: only its users count, everybody else is judged as in the log, and the settings that tenants cannot have are refused.
+	return `Each policy is tried as that of the pipeline. With --ids text users of tenants with policies of their own go on being judged by these, as in the log. With --tenant a policy is tried as that of the tenant: only its users count, everybody else is judged as in the log, and the settings that tenants cannot have are refused. With --frame-keys heartbeats count that detectors with these masters take; without, all.
 
     stillhere backtest --policy log --policy calmer.yaml
     stillhere backtest --policy log --policy calmer.yaml --tenant acme --ids text --identity-key-file identity.key`
@@ -127,7 +127,7 @@ func (c *backtestCommand) source(ctx context.Context, cluster kafka.Config) (bac
 		if err != nil {
 			return nil, nil, fmt.Errorf("--recording: %w", err)
 		}
-		source, err := backtest.OpenRecording(file)
+		source, err := backtest.OpenRecording(file, cluster.Keys)
 		if err != nil {
 			err = fmt.Errorf("--recording: %w", err)
 		} else if in := source.InForce(); in.Known {

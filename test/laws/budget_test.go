@@ -29,8 +29,8 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {16100, 14550},
 	"lastseen": {10100, 9350},
 	"schemas":  {3200, 2400},
-	"test":     {0, 30400},
-	"tools":    {10200, 3700},
+	"test":     {0, 30350},
+	"tools":    {10200, 3750},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {

@@ -61,7 +61,7 @@ func policies(t *testing.T) []Policy {
 
 func report(t *testing.T, recording []byte) *Report {
 	t.Helper()
-	source, err := OpenRecording(bytes.NewReader(recording))
+	source, err := OpenRecording(bytes.NewReader(recording), nil)
 	must(t, err)
 	r, err := Run(t.Context(), source, Options{Policies: policies(t), Flap: 30 * time.Second, WarmUp: time.Minute})
 	must(t, err)
@@ -90,7 +90,7 @@ func TestAMorePatientPolicyLetsFewerUsersFlap(t *testing.T) {
 func TestAReportOfNothingButWarmUpSaysSo(t *testing.T) {
 	t.Parallel()
 	for warmUp, counted := range map[time.Duration]bool{0: true, time.Minute: true, 599 * time.Second: true, 10 * time.Minute: false, time.Hour: false} {
-		source, err := OpenRecording(bytes.NewReader(heartbeats(t)))
+		source, err := OpenRecording(bytes.NewReader(heartbeats(t)), nil)
 		must(t, err)
 		r, err := Run(t.Context(), source, Options{Policies: policies(t), WarmUp: warmUp})
 		must(t, err)
@@ -125,7 +125,7 @@ func TestTheSameRecordingGivesTheSameReport(t *testing.T) {
 
 func TestABrokenRecordingIsAnErrorThatSaysWhere(t *testing.T) {
 	t.Parallel()
-	if _, err := OpenRecording(strings.NewReader("no recording")); err == nil || !strings.Contains(err.Error(), "stillhere record") {
+	if _, err := OpenRecording(strings.NewReader("no recording"), nil); err == nil || !strings.Contains(err.Error(), "stillhere record") {
 		t.Errorf("error %v", err)
 	}
 	var out bytes.Buffer
@@ -134,7 +134,7 @@ func TestABrokenRecordingIsAnErrorThatSaysWhere(t *testing.T) {
 	must(t, recorder.Write(&schemas.Record{Time: 1, Value: schemas.AppendTick(nil)}))
 	_, err = recorder.out.Write([]byte{0, 1})
 	must(t, errors.Join(err, recorder.Close()))
-	source, err := OpenRecording(bytes.NewReader(out.Bytes()))
+	source, err := OpenRecording(bytes.NewReader(out.Bytes()), nil)
 	must(t, err)
 	if _, err := Run(t.Context(), source, Options{Policies: policies(t)}); err == nil || !strings.Contains(err.Error(), "record 2 of the recording") {
 		t.Errorf("error %v", err)

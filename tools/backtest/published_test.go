@@ -31,7 +31,7 @@ func (p *publisher) Published(_ context.Context, _ schemas.Millis, each func(int
 
 func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 	t.Parallel()
-	source, err := OpenRecording(bytes.NewReader(heartbeats(t)))
+	source, err := OpenRecording(bytes.NewReader(heartbeats(t)), nil)
 	must(t, err)
 	tried := policies(t)
 	p := &publisher{Source: source}

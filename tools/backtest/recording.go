@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -77,6 +78,7 @@ type Source interface {
 type recording struct {
 	header
 	from    io.ReadSeeker
+	keys    *signing.Keys
 	inForce InForce
 }
 
@@ -97,9 +99,10 @@ func (s *recording) open() (*bufio.Reader, *zstd.Decoder, []byte, error) {
 	return in, decoder, line, err
 }
 
-// OpenRecording reads the head of a recording. The caller closes r.
-func OpenRecording(r io.ReadSeeker) (Source, error) {
-	s := &recording{from: r}
+// OpenRecording reads the head of a recording. The caller closes r. With keys only those records count that
+// detectors with these keys take.
+func OpenRecording(r io.ReadSeeker, keys *signing.Keys) (Source, error) {
+	s := &recording{from: r, keys: keys}
 	_, decoder, line, err := s.open()
 	if err == nil {
 		decoder.Close()
@@ -123,6 +126,7 @@ func (s *recording) Each(ctx context.Context, each func(*schemas.Record) error) 
 		return err
 	}
 	defer decoder.Close()
+	each = counting(s.keys, s.Topic, s.header.Partitions, each)
 	var r schemas.Record
 	for n := 0; ; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
@@ -162,10 +166,13 @@ func broken(record int, err error) error {
 	return fmt.Errorf("record %d of the recording: %w", record+1, err)
 }
 
-// Live is a Source of what the topic keeps now.
+// Live is a Source of what the topic keeps now. Where the cluster has keys, only those records count that detectors
+// with these keys take.
 type Live struct {
 	Reader *kafka.Reader
 	Since  schemas.Millis // 0: all there is
+	keys   *signing.Keys
+	topic  string
 	count  int32
 	in     InForce
 	// checkpoints of the detector, by partition
@@ -183,7 +190,7 @@ func OpenLive(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, s
 		return nil, fmt.Errorf("looking which policy was in force: %w", err)
 	}
 	in, err := inForce(ctx, cluster, reader, count, since, checkpoints)
-	return &Live{Reader: reader, Since: since, count: count, in: in, checkpoints: checkpoints}, err
+	return &Live{Reader: reader, Since: since, keys: cluster.Keys, topic: schemas.Heartbeats.Name(cluster.WithDefaults().Prefix), count: count, in: in, checkpoints: checkpoints}, err
 }
 
 // InForce is what was in force before the first record.
@@ -194,6 +201,7 @@ func (l *Live) Partitions() int32 { return l.count }
 
 // Each reads one partition after the other, up to its end as it is then.
 func (l *Live) Each(ctx context.Context, each func(*schemas.Record) error) error {
+	each = counting(l.keys, l.topic, l.count, each)
 	for p := range l.count {
 		from, err := l.start(ctx, p)
 		if err != nil {
@@ -219,6 +227,7 @@ const lookEvery = 200 * time.Millisecond
 // Follow calls each for what there is and for what comes, until ctx ends; each
 // record once, those of a partition in order. It returns nil when ctx has ended.
 func (l *Live) Follow(ctx context.Context, each func(*schemas.Record) error) error {
+	each = counting(l.keys, l.topic, l.count, each)
 	next := make([]int64, l.count)
 	for p := range next {
 		from, err := l.start(ctx, int32(p))

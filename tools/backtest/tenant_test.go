@@ -59,7 +59,7 @@ func atTheBeginning() InForce {
 
 func try(t *testing.T, recording []byte, tenant *string, policies ...Policy) (*Report, error) {
 	t.Helper()
-	source, err := OpenRecording(bytes.NewReader(recording))
+	source, err := OpenRecording(bytes.NewReader(recording), nil)
 	must(t, err)
 	return Run(t.Context(), source, Options{Policies: policies, Tenant: tenant, Flap: 2 * time.Minute})
 }
@@ -104,7 +104,7 @@ func TestTenantsAreJudgedByTheirPoliciesOfTheLog(t *testing.T) {
 func TestARecordingKeepsWhatWasInForce(t *testing.T) {
 	t.Parallel()
 	for _, in := range []InForce{{}, {Known: true}, atTheBeginning()} {
-		source, err := OpenRecording(bytes.NewReader(named(t, in)))
+		source, err := OpenRecording(bytes.NewReader(named(t, in)), nil)
 		must(t, err)
 		if got := source.InForce(); !reflect.DeepEqual(got, in) {
 			t.Errorf("it keeps %+v, must be %+v", got, in)

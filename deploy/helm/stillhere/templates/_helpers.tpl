@@ -116,10 +116,18 @@ identity-key-file: /etc/stillhere/secret/identity-key
 {{- /* How the users that Strimzi makes authenticate: tls, scram-sha-512 or nothing. */ -}}
 {{- define "stillhere.users" -}}{{ if .Values.strimzi.users.enabled }}{{ .Values.strimzi.users.authentication }}{{ end }}{{- end }}
 
+{{- /* Whether a role signs heartbeats or checks them. */ -}}
+{{- define "stillhere.signs" -}}
+{{- if and .root.Values.secret.keys.frameKeys (has .role (list "ingest" "detector" "lastseen")) }}true{{ end -}}
+{{- end }}
+
 {{- /* The settings of one role, by flag. */ -}}
 {{- define "stillhere.own" -}}
 {{- $v := .root.Values -}}
 {{- $is := .is -}}
+{{- if include "stillhere.signs" . }}
+frame-keys: /etc/stillhere/secret/frame-keys
+{{- end }}
 {{- if $is.http }}
 listen: 0.0.0.0:8080
 {{- if eq $v.auth.type "secret" }}

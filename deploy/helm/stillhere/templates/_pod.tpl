@@ -25,6 +25,9 @@ spec:
     runAsNonRoot: true
     runAsUser: 65532
     runAsGroup: 65532
+    {{- if include "stillhere.signs" . }}
+    fsGroup: 65532 # reads frame-keys, which others must not
+    {{- end }}
     seccompProfile: {type: RuntimeDefault}
   {{- with $v.imagePullSecrets }}
   imagePullSecrets: {{ toYaml . | nindent 4 }}
@@ -132,6 +135,7 @@ spec:
 {{- if and $v.kafka.sasl.mechanism (not .is.nokafka) (not $v.strimzi.users.enabled) }}{{ $items = append $items (dict "key" $keys.kafkaPassword "path" "kafka-password") }}{{ end }}
 {{- if and .is.redis $keys.redisPassword }}{{ $items = append $items (dict "key" $keys.redisPassword "path" "redis-password") }}{{ end }}
 {{- if and (eq $v.ids "text") (not .is.nokafka) }}{{ $items = append $items (dict "key" $keys.identityKey "path" "identity-key") }}{{ end }}
+{{- if include "stillhere.signs" . }}{{ $items = append $items (dict "key" $keys.frameKeys "path" "frame-keys" "mode" 288) }}{{ end }}
 {{- if and (eq .role "canary") $keys.canaryToken }}{{ $items = append $items (dict "key" $keys.canaryToken "path" "canary-token") }}{{ end }}
 {{- with $items }}
 - {name: secret, secret: {secretName: {{ include "stillhere.secret" $.root }}, items: {{ toJson . }}}}
