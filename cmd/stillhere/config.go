@@ -28,12 +28,14 @@ type configCheck struct {
 	roleCommand
 }
 
+func (c *configCheck) check(role) error { return app.Check(c.Role, c.config()) }
+
 // Run prints and checks.
 func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	if err := printSettings(parsed.Stdout, parsed, file); err != nil {
 		return err
 	}
-	faults := app.Check(c.Role, c.config())
+	faults := c.check("")
 	if faults == nil {
 		if err := printCosts(parsed.Stdout, c.config()); err != nil {
 			return err

@@ -29,7 +29,9 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 		args []string
 		want []string // all of them
 	}{
-		"unknown key":                  {"online-tll: 30s\n", nil, []string{`line 1: there is no setting "online-tll"`}},
+		"unknown key":                  {"online-tll: 30s\n", nil, []string{`line 1: there is no setting "online-tll"; did you mean "online-ttl"?`}},
+		"unknown key, beside a fault":  {"online-tll: 30s\nsasl: PLAIN\nidle_after: -1s\n", nil, []string{`did you mean "online-ttl"?`, `"sasl"; did you mean "kafka-sasl"?`, "--idle-after: "}},
+		"unknown key, and no value":    {"online-tll: 30s\nidle_after: long\n", nil, []string{`did you mean "online-ttl"?`, "idle-after"}},
 		"unknown keys, nested":         {"kafka:\n  brokers: [a:9092]\n  colour: red\nshoe: 42\n", nil, []string{`line 3: there is no setting "kafka-colour"`, `line 4: there is no setting "shoe"`}},
 		"twice":                        {"online-ttl: 30s\nonline_ttl: 40s\n", nil, []string{"online-ttl is given twice"}},
 		"not YAML":                     {"online-ttl: [30s\n", nil, []string{"--config"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -103,9 +104,10 @@ func (f *configFile) take(name string, node *yaml.Node) error {
 	return nil
 }
 
-// Validate refuses names that no command knows, so that a misspelt one is not left
-// out in silence. Others are for the commands that know them: one file serves all.
-func (f *configFile) Validate(app *kong.Application) error {
+// unknown reports names that no command knows, so that a misspelt one is not left out in silence. Other
+// commands' settings are no fault: one file serves all. The parser's Validate would report
+// no other fault beside.
+func (f *configFile) unknown(app *kong.Application) error {
 	known := map[string]bool{}
 	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok {
@@ -116,18 +118,60 @@ func (f *configFile) Validate(app *kong.Application) error {
 	for _, name := range []string{"help", "version", "config", contextFlag} {
 		delete(known, name)
 	}
-	names := make([]string, 0, len(f.lines))
-	for name := range f.lines {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(f.lines))
 	slices.SortFunc(names, func(a, b string) int { return f.lines[a] - f.lines[b] })
 	var faults []error
 	for _, name := range names {
-		if !known[name] {
-			faults = append(faults, fmt.Errorf("--config %s: line %d: there is no setting %q", f.path, f.lines[name], name))
+		if known[name] {
+			continue
 		}
+		hint := ""
+		if near := nearestSetting(slices.Sorted(maps.Keys(known)), name); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		faults = append(faults, fmt.Errorf("--config %s: line %d: there is no setting %q%s", f.path, f.lines[name], name, hint))
 	}
 	return errors.Join(faults...)
+}
+
+// Validate is for the parser; see unknown.
+func (*configFile) Validate(*kong.Application) error { return nil }
+
+// nearestSetting is the first of the names that differ least from a misspelt one: by a third of its letters at most,
+// or by a missing prefix; empty: none.
+func nearestSetting(names []string, misspelt string) (nearest string) {
+	least := max(1, len(misspelt)/3) + 1
+	for _, name := range names {
+		d := distance(name, misspelt)
+		if strings.HasSuffix(name, "-"+misspelt) {
+			d = 1
+		}
+		if d < least {
+			nearest, least = name, d
+		}
+	}
+	return nearest
+}
+
+// distance is how many letters have to be added, removed or replaced to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // Resolve gives a flag that is not on the command line its value.

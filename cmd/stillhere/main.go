@@ -99,6 +99,7 @@ func run(args []string, out, errs io.Writer) int {
 		report(errs, err)
 		return 1
 	}
+	unknown := file.unknown(parser.Model)
 	args = withNegatives(parser.Model, args)
 	code, parsed, err := parseArgs(parser, args)
 	if err == nil && parsed != nil && role(parsed.Command()).is("help") {
@@ -111,14 +112,17 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	switch {
 	case err != nil:
-		report(errs, asParsed(err))
+		report(errs, errors.Join(unknown, asParsed(err)))
 		hintHelp(errs, commandOf(err))
 		return 2
 	case parsed == nil:
 		return code
 	}
 	reportMoved(errs, parsed)
-	if err := checkContext(parsed); err != nil {
+	if err := errors.Join(unknown, checkContext(parsed)); err != nil {
+		if settings, ok := parsed.Selected().Target.Addr().Interface().(checker); ok {
+			err = asTyped(parsed.Selected(), errors.Join(err, settings.check(role(parsed.Command()))))
+		}
 		report(errs, err)
 		hintHelp(errs, parsed.Selected())
 		return 2
@@ -157,6 +161,9 @@ func run(args []string, out, errs io.Writer) int {
 		return 1
 	}
 }
+
+// checker is a command whose settings can be checked without running it.
+type checker interface{ check(name role) error }
 
 // endsByInterrupt reports whether an interrupt is how a command usually ends. Of another one it leaves work undone.
 func endsByInterrupt(parsed *kong.Context) bool {
@@ -219,7 +226,7 @@ func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 		kong.Name("stillhere"), kong.Description(description),
 		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp(), "output": outputHelp},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.NamedMapper("format", kong.MapperFunc(formatMapper)),
-		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.DefaultEnvars("STILLHERE"), kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }
 

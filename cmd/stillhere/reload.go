@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -97,7 +98,7 @@ func (r *reloader) load(apply func(app.Config) error) (found reload.Outcome, err
 
 // parse reads the command line and the file again.
 func (r *reloader) parse() (next *roleCommand, parsed *kong.Context, err error) {
-	_, resolvers, err := readSettings(r.args)
+	file, resolvers, err := readSettings(r.args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +106,8 @@ func (r *reloader) parse() (next *roleCommand, parsed *kong.Context, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if parsed, err = parser.Parse(r.args); err != nil {
+	parsed, err = parser.Parse(r.args)
+	if err = errors.Join(file.unknown(parser.Model), err); err != nil {
 		return nil, nil, err
 	}
 	return parsed.Selected().Target.Addr().Interface().(*roleCommand), parsed, nil //nolint:errcheck,forcetypeassert // as at the start

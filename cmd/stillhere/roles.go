@@ -56,7 +56,7 @@ func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, 
 	config := c.config()
 	config.PolicyAsked = c.asked(parsed, file)
 	config.Console = console.For(string(name))
-	if err := app.Check(string(name), config); err != nil {
+	if err := c.check(name); err != nil {
 		return err
 	}
 	reloads := newReloader(args, string(name), parsed, c)
@@ -65,6 +65,9 @@ func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, 
 	redisview.LogTo(log)
 	return app.Run(ctx, string(name), config, log, func() { log.Info("ready", "role", string(name), "instance", config.Instance) })
 }
+
+// check reports everything that is wrong with the settings.
+func (c *roleCommand) check(name role) error { return app.Check(string(name), c.config()) }
 
 func (c *roleCommand) config() app.Config {
 	config := c.pipelineFlags.config()
