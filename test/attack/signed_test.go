@@ -4,16 +4,22 @@ package attack_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -79,17 +85,17 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 
 	other, err := master.GatewayKey("gw-2", nil)
 	testkit.Check(t, err)
-	foreign, gateway := signing.Of([]signing.Master{signing.NewMaster()}), signing.OfGateway(other)
+	foreign, neighbour := signing.Of([]signing.Master{signing.NewMaster()}), signing.OfGateway(other)
 	topic := schemas.Heartbeats.Name(schemas.DefaultPrefix)
-	client, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	writer, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	testkit.Check(t, err)
-	defer client.Close()
+	defer writer.Close()
 	sent := map[string]int{}
 	for name, frame := range forged(started) {
 		for p := range int32(testkit.DevPartitions) {
-			for as, value := range map[string][]byte{"unsigned": frame, "foreign master": foreign.Sign(frame, topic, p), "another gateway's key": gateway.Sign(frame, topic, p)} {
+			for as, value := range map[string][]byte{"unsigned": frame, "foreign master": foreign.Sign(frame, topic, p), "another gateway's key": neighbour.Sign(frame, topic, p)} {
 				r := &kgo.Record{Topic: topic, Partition: p, Value: value, Headers: []kgo.RecordHeader{{Key: "client.id", Value: []byte("mallory")}}}
-				if err := client.ProduceSync(h.Context(), r).FirstErr(); err != nil {
+				if err := writer.ProduceSync(h.Context(), r).FirstErr(); err != nil {
 					h.Fatalf("writing %s, %s: %v", name, as, err)
 				}
 				sent[as]++
@@ -104,6 +110,14 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	})
 	if !strings.Contains(h.Err.String(), "a frame is refused") || !strings.Contains(h.Err.String(), "mallory") {
 		t.Errorf("the log does not name the producer of the refused frames:\n%s", h.Err.String())
+	}
+	lacking := filepath.Join(t.TempDir(), "other.keys")
+	testkit.Check(t, os.WriteFile(lacking, []byte(signing.NewMaster().Hex()), 0o600))
+	for _, more := range [][]string{nil, {"--frame-keys", lacking}} {
+		command := append([]string{"policy", "set", "--online-ttl", "40s", "--kafka-brokers", h.Broker}, more...)
+		if said, err := exec.CommandContext(t.Context(), testkit.Binary(t, "stillhere"), command...).CombinedOutput(); err == nil || !strings.Contains(string(said), "--frame-keys: ") {
+			t.Errorf("%v with the flags %v: %s", err, more, said)
+		}
 	}
 	post(here)
 	var states map[schemas.UserID]string
@@ -122,14 +136,14 @@ func deadLetters(h *testkit.Dev) map[string]int {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.ConsumeTopics(schemas.DeadLetter.Name(schemas.DefaultPrefix)),
+	reader, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.ConsumeTopics(schemas.DeadLetter.Name(schemas.DefaultPrefix)),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500*time.Millisecond))
 	testkit.Check(h.T, err)
-	defer client.Close()
+	defer reader.Close()
 	codes := map[string]int{}
 	for {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		fetches := client.PollFetches(ctx)
+		fetches := reader.PollFetches(ctx)
 		cancel()
 		if fetches.NumRecords() == 0 {
 			return codes
@@ -141,5 +155,69 @@ func deadLetters(h *testkit.Dev) map[string]int {
 				}
 			}
 		})
+	}
+}
+
+// A rotation as docs/how-to/operate.md has it, with a gateway that signs with a key of its own.
+func TestMastersAreReplacedWithoutAHeartbeatLost(t *testing.T) {
+	t.Parallel()
+	h, first := signedDev(t, "--log-level", "info")
+	masters, keyFile := h.Flags[len(h.Flags)-1], filepath.Join(t.TempDir(), "gw-1.key")
+	second := signing.NewMaster()
+	keyOf := func(m signing.Master) string {
+		key, err := m.GatewayKey("gw-1", nil)
+		testkit.Check(t, err)
+		return key.Text()
+	}
+	write := func(path, text string) { testkit.Check(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write(keyFile, keyOf(first))
+	var log testkit.Transcript
+	g, err := gateway.Dial(h.Context(), gateway.Config{Kafka: client.Kafka{Brokers: []string{h.Broker}}, ID: "gw-1", KeyFile: keyFile,
+		FlushInterval: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	testkit.Check(t, err)
+	ctx, stop := context.WithCancel(h.Context())
+	var beating sync.WaitGroup
+	beating.Go(func() { // through both until the end
+		every := time.NewTicker(50 * time.Millisecond)
+		defer every.Stop()
+		for user := schemas.UserID(1); ; user = user%50 + 1 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+			}
+			if err := errors.Join(g.Beat(user, 1, schemas.Mobile, 0), h.Send(testkit.Beat{User: user, Device: 2})); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	inForce := func(out *testkit.Transcript, times int) {
+		t.Helper()
+		testkit.Until(t, "the keys are read again", 60*time.Second, func() bool {
+			return strings.Count(out.String(), "the file of frame keys has changed and is in force") >= times
+		})
+	}
+	write(masters, first.Hex()+"\n"+second.Hex())
+	inForce(&h.Err, 1)
+	write(masters, second.Hex()+"\n"+first.Hex())
+	inForce(&h.Err, 2)
+	write(keyFile, keyOf(second))
+	inForce(&log, 1)
+	write(masters, second.Hex())
+	inForce(&h.Err, 3)
+	stop()
+	beating.Wait()
+	testkit.Check(t, g.Close(h.Context()))
+	testkit.Until(t, "all users are online", 20*time.Second, func() bool {
+		online := 0
+		for user := schemas.UserID(1); user <= 50; user++ {
+			if h.States(user)[user] == "online" {
+				online++
+			}
+		}
+		return online == 50
+	})
+	if letters := deadLetters(h); len(letters) > 0 {
+		t.Errorf("frames of the rotation were refused: %v", letters)
 	}
 }
