@@ -16,7 +16,6 @@ const warnEvery = time.Minute
 type router struct {
 	partition, partitions int32
 	warned                time.Time
-	rows                  []schemas.Beat
 }
 
 // errMisroutedTwice is why a forwarded beat that is misrouted again goes to the dead-letter topic:
@@ -38,10 +37,9 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 		p.log.Warn("beats landed in a wrong partition and are forwarded; librdkafka producers need partitioner=murmur2_random",
 			"offset", r.Offset, "beats", len(p.out.Misrouted), "producer", producerOf(r, &p.frame))
 	}
-	underWay := max(0, schemas.MillisOf(now)-r.Time)
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch,
-		Forwarded: true}
-	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, p.namesOf(p.out.Misrouted), underWay)
+		Forwarded: true, ForwardedAt: p.machine.LogTime()}
+	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, p.namesOf(p.out.Misrouted))
 	if user := p.out.MisroutedErasure; user != 0 {
 		out.Forwards = append(out.Forwards,
 			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
@@ -56,7 +54,7 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 
 // frames appends one frame per partition to dst.
 func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []schemas.Beat,
-	names map[schemas.UserID]schemas.Name, underWay schemas.Millis) []schemas.Outgoing {
+	names map[schemas.UserID]schemas.Name) []schemas.Outgoing {
 	slices.SortStableFunc(beats, func(a, b schemas.Beat) int {
 		return int(schemas.PartitionOf(a.User, r.partitions)) - int(schemas.PartitionOf(b.User, r.partitions))
 	})
@@ -68,15 +66,11 @@ func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []
 		if n < 0 {
 			n = len(beats)
 		}
-		r.rows = append(r.rows[:0], beats[:n]...)
-		for i := range r.rows {
-			r.rows[i].Age = min(r.rows[i].Age+underWay, schemas.MaxAge)
-		}
-		value := schemas.AppendFrame(nil, head, r.rows)
-		for i := range r.rows {
-			if name, ok := names[r.rows[i].User]; ok {
+		value := schemas.AppendFrame(nil, head, beats[:n])
+		for i := range n {
+			if name, ok := names[beats[i].User]; ok {
 				value = schemas.AppendNamedRow(value, i, name)
-				delete(names, r.rows[i].User) // one row of a user is enough
+				delete(names, beats[i].User) // one row of a user is enough
 			}
 		}
 		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to, Value: value})

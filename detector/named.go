@@ -62,7 +62,7 @@ func (p *Partition) leaveOutForged() error {
 	}
 	f := &p.frame
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence,
-		Draining: f.Draining, Forwarded: f.Forwarded}
+		Draining: f.Draining, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt}
 	var beats []schemas.Beat
 	to := make([]int, f.Rows()) // where rows go
 	rows := f.Beats()

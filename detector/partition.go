@@ -19,7 +19,7 @@ type Config struct {
 	Settings liveness.Settings
 	Log      *slog.Logger
 	Metrics  *Metrics
-	// Now is the clock for how long a forwarded beat was in transit. It decides nothing.
+	// Now is the clock for the times of records where it is ahead of log time. It decides nothing.
 	Now func() time.Time
 	// Key protects the index against chosen user ids; see liveness.New.
 	Key uint64

@@ -39,6 +39,7 @@ const (
 	fieldMAC          protowire.Number = 24
 	fieldWriter       protowire.Number = 25
 	fieldCounter      protowire.Number = 26
+	fieldForwardedAt  protowire.Number = 27
 )
 
 // Beat is one row of a frame.
@@ -60,6 +61,9 @@ type Frame struct {
 	Draining     bool
 	Tick         bool
 	Forwarded    bool
+	// ForwardedAt is the log time of the record that the beats of a forwarded frame were written with. Their ages
+	// count up to then; 0: up to this record.
+	ForwardedAt Millis
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
@@ -188,6 +192,8 @@ func (f *Frame) scan(value []byte) (usual bool) {
 				f.Tick = v != 0
 			case fieldForwarded:
 				f.Forwarded = v != 0
+			case fieldForwardedAt:
+				f.ForwardedAt = Millis(v)
 			case fieldWriter:
 				f.Writer = v
 			case fieldCounter:
@@ -284,6 +290,10 @@ func (f *Frame) check() error {
 		return Invalid("gateway_epoch_ms", "must be positive when gateway_id is set")
 	case len(f.Gateway) == 0 && f.Draining:
 		return Invalid("gateway_id", "must be set in a draining frame")
+	case f.ForwardedAt < 0 || f.ForwardedAt > maxMillis:
+		return Invalid("forwarded_at_ms", millisRange)
+	case !f.Forwarded && f.ForwardedAt != 0:
+		return Invalid("forwarded_at_ms", "goes with forwarded")
 	case f.rows > 0 && (f.Tick || f.VisibilityUser != 0):
 		return Invalid("user_id", "a tick or a change of visibility carries no beats")
 	case f.ErasedUser != 0 && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || f.tenantPolicy != nil || len(f.Gateway) > 0):

@@ -13,6 +13,7 @@ type FrameHead struct {
 	Sequence     uint64
 	Draining     bool
 	Forwarded    bool
+	ForwardedAt  Millis // of a forwarded frame: see Frame
 }
 
 // AppendFrame appends the encoding of a frame to dst. It does not check values: the caller must
@@ -36,6 +37,9 @@ func AppendFrame(dst []byte, head FrameHead, beats []Beat) []byte {
 	}
 	if head.Forwarded {
 		dst = appendVarint(dst, fieldForwarded, 1)
+	}
+	if head.ForwardedAt != 0 {
+		dst = appendVarint(dst, fieldForwardedAt, uint64(head.ForwardedAt))
 	}
 	return dst
 }

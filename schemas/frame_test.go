@@ -32,6 +32,9 @@ func TestAFrameReadsBackAsItWasWritten(t *testing.T) {
 			Sequence: rapid.Uint64().Draw(t, "sequence"), Forwarded: rapid.Bool().Draw(t, "forwarded"),
 			Beats: rapid.SliceOfN(anyBeat, 0, 50).Draw(t, "beats"),
 		}
+		if want.Forwarded {
+			want.ForwardedAt = Millis(rapid.Int64Range(0, int64(maxMillis)).Draw(t, "forwarded at"))
+		}
 		if want.Gateway != "" {
 			want.GatewayEpoch = Millis(rapid.Int64Range(1, 1<<62).Draw(t, "epoch"))
 			want.Draining = rapid.Bool().Draw(t, "draining")
@@ -40,7 +43,7 @@ func TestAFrameReadsBackAsItWasWritten(t *testing.T) {
 			want.Beats = nil
 		}
 		head := FrameHead{Gateway: GatewayID(want.Gateway), GatewayEpoch: want.GatewayEpoch, Sequence: want.Sequence,
-			Draining: want.Draining, Forwarded: want.Forwarded}
+			Draining: want.Draining, Forwarded: want.Forwarded, ForwardedAt: want.ForwardedAt}
 		value := AppendFrame([]byte("before"), head, want.Beats)[len("before"):]
 		got, err := byHand(value)
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -59,6 +59,8 @@ func goldenFrames() []goldenFrame {
 	full, draining, forwarded := gateway, gateway, gateway
 	full.Beats, draining.Draining = beats, true
 	forwarded.Forwarded, forwarded.Beats = true, beats[:1]
+	forwardedAt := forwarded
+	forwardedAt.ForwardedAt = at
 	policy, jitter := anyPolicy(), anyPolicy()
 	withNames := full
 	withNames.Names = map[int]Name{0: {"", "6f9619ff-8b86-d011-b42d-00c04fc964ff"}, 2: {"acme", "@ann:b.c"}}
@@ -79,6 +81,7 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-alive", AppendFrame(nil, head, nil), gateway},
 		{"frame-v1-draining", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Draining: true}, nil), draining},
 		{"frame-v1-forwarded", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Forwarded: true}, beats[:1]), forwarded},
+		{"frame-v1-forwarded-at", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Forwarded: true, ForwardedAt: at}, beats[:1]), forwardedAt},
 		{"frame-v1-tick", AppendTick(nil), contents{Tick: true}},
 		{"frame-v1-visibility", AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}},
 		{"frame-v1-erasure", AppendErasure(nil, 42, 1_766_700_000_000, 0, false), contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000}},

@@ -15,6 +15,7 @@ type contents struct {
 	GatewayEpoch              Millis
 	Sequence                  uint64
 	Draining, Tick, Forwarded bool
+	ForwardedAt               Millis
 	VisibilityUser            UserID
 	Visibility                Visibility
 	ErasedUser                UserID
@@ -53,6 +54,7 @@ func byGenerated(value []byte) (contents, bool) {
 	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs > 0)
 	ok = ok && (m.GatewayId != "" || !m.Draining)
 	ok = ok && (rows == 0 || !m.Tick && m.Visibility == nil)
+	ok = ok && m.ForwardedAtMs >= 0 && m.ForwardedAtMs <= int64(maxMillis) && (m.Forwarded || m.ForwardedAtMs == 0)
 	var inForce *Policy
 	if m.Policy != nil {
 		p, err := policyOf("policy", m.Policy)
@@ -94,7 +96,7 @@ func byGenerated(value []byte) (contents, bool) {
 		return contents{}, false
 	}
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
-		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded,
+		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded, ForwardedAt: Millis(m.ForwardedAtMs),
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce, TenantPolicy: ofTenant,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
 		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Names: names}
@@ -145,7 +147,7 @@ func byHand(value []byte) (contents, error) {
 		return contents{}, err
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
-		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
+		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
 		VisibilityName: f.VisibilityName, Writer: f.Writer, Counter: f.Counter,
 		KeyID: string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed)}

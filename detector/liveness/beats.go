@@ -26,9 +26,12 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 	m.counts.Beats += uint64(f.Rows())
 	now := m.stampOf(m.clock.now)
 	rows := f.Beats()
-	oldest := schemas.Millis(never)
+	oldest, late := schemas.Millis(never), schemas.Millis(0)
 	if m.replaying {
 		oldest = m.clock.now - m.restored.RowsFrom
+	}
+	if f.ForwardedAt != 0 {
+		late = max(0, m.clock.now-f.ForwardedAt)
 	}
 	var beat schemas.Beat
 	for first := 0; first < f.Rows(); first += blockRows {
@@ -36,7 +39,7 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 		m.lookUp(f, first, n)
 		for i := range n {
 			rows.Next(&beat)
-			if beat.Age > oldest {
+			if beat.Age += late; beat.Age > oldest {
 				continue
 			}
 			if m.ordinals.used > 0 && m.ordinals.of(beat.User) >= maxCaused {

@@ -167,7 +167,6 @@ type GatewayEnd struct {
 func newGateways() gateways {
 	g := gateways{known: map[string][]*epoch{}, standIns: map[standIn]uint16{}, lives: make([]life, firstLife),
 		swept: firstLife}
-	g.lives[noPlace].end = forwarded
 	return g
 }
 
@@ -175,11 +174,11 @@ func newGateways() gateways {
 // returns the life that the frame's beats come through; fresh is false for a duplicate frame, which
 // does not count. missing is how many frames the sequence lacks before this one.
 func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint64, fresh bool) {
-	if len(f.Gateway) == 0 {
-		return noLife, 0, true
-	}
-	if f.Forwarded {
+	switch {
+	case f.Forwarded && f.Rows() > 0:
 		return g.standIn(f, forwarded), 0, true
+	case f.Forwarded, len(f.Gateway) == 0:
+		return noLife, 0, true
 	}
 	var own *epoch
 	newer := false
@@ -280,7 +279,7 @@ func (g *gateways) speaksFor(said, of uint16) bool {
 
 // same reports whether two lives are of one gateway.
 func (g *gateways) same(a, b uint16) bool {
-	return a == b || a >= firstLife && b >= firstLife && g.lives[a].id == g.lives[b].id
+	return a == b || a != noPlace && b != noPlace && g.lives[a].id == g.lives[b].id
 }
 
 // counts reports whether r came through the gateway of the life via, or whether that is all.
@@ -324,7 +323,7 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 // lost reports whether the life had ended at the presence instant p, which is not in the future.
 func (g *gateways) lost(c *clock, number uint16, p presence) bool {
 	l := &g.lives[number]
-	if number == noLife || l.end == forwarded {
+	if number < firstLife || l.end == forwarded {
 		return false
 	}
 	over := c.at(l.heard) + g.silence
@@ -394,7 +393,7 @@ func (g *gateways) count(r *report, n int) {
 	}
 	l := &g.lives[r.life]
 	l.reports += n
-	if !r.live() || l.end == forwarded {
+	if !r.live() || r.life == noPlace || l.end == forwarded {
 		return
 	}
 	g.present += n

@@ -12,7 +12,13 @@ import (
 const never = presence(1<<63 - 1)
 
 // presentUntil is when a device falls silent if it is not heard again.
-func (m *Machine) presentUntil(r *report) presence { return m.clock.at(r.seen) + m.presentFor }
+func (m *Machine) presentUntil(r *report) presence {
+	until := m.clock.at(r.seen) + m.presentFor
+	if m.gateways.lives[r.life].end == forwarded {
+		until += m.reconnectWindow // whoever forwards may be gone for a while
+	}
+	return until
+}
 
 // activeUntil is when a present device stops being active, unless it falls silent before.
 func (m *Machine) activeUntil(r *report) presence {

@@ -243,7 +243,10 @@ type Frame struct {
 	// clock in milliseconds, or one more than the last time if that is not greater. A change whose
 	// counter is not greater than that of an earlier one of the same writer is a copy, and does not count.
 	// Writers that are not known are in the order of their counters, too.
-	Counter       uint64 `protobuf:"varint,26,opt,name=counter,proto3" json:"counter,omitempty"`
+	Counter uint64 `protobuf:"varint,26,opt,name=counter,proto3" json:"counter,omitempty"`
+	// Goes with forwarded: the log time of the record that the beats were written with. Their ages count up to
+	// then. 0: they count up to this record.
+	ForwardedAtMs int64 `protobuf:"varint,27,opt,name=forwarded_at_ms,json=forwardedAtMs,proto3" json:"forwarded_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +431,13 @@ func (x *Frame) GetWriter() uint64 {
 func (x *Frame) GetCounter() uint64 {
 	if x != nil {
 		return x.Counter
+	}
+	return 0
+}
+
+func (x *Frame) GetForwardedAtMs() int64 {
+	if x != nil {
+		return x.ForwardedAtMs
 	}
 	return 0
 }
@@ -929,7 +939,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\x93\x06\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xbb\x06\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -957,7 +967,8 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x06key_id\x18\x17 \x01(\tR\x05keyId\x12\x10\n" +
 	"\x03mac\x18\x18 \x01(\fR\x03mac\x12\x16\n" +
 	"\x06writer\x18\x19 \x01(\x04R\x06writer\x12\x18\n" +
-	"\acounter\x18\x1a \x01(\x04R\acounter\"H\n" +
+	"\acounter\x18\x1a \x01(\x04R\acounter\x12&\n" +
+	"\x0fforwarded_at_ms\x18\x1b \x01(\x03R\rforwardedAtMs\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +

@@ -66,11 +66,11 @@ const (
 // hear applies f to its gateway, and returns the life that its rows come through; nil: the frame
 // names no gateway. It returns false for a duplicate frame, which does not count.
 func (w *world) hear(f *schemas.Frame) (*life, bool) {
-	if len(f.Gateway) == 0 {
-		return nil, true
-	}
 	if f.Forwarded {
 		return w.without(f, ongoing), true
+	}
+	if len(f.Gateway) == 0 {
+		return nil, true
 	}
 	if w.duplicate(f) {
 		return nil, false
@@ -136,10 +136,15 @@ func (w *world) without(f *schemas.Frame, why ending) *life {
 // mayEnd reports whether a bye through one life may end a report through another: it comes from the same
 // process of the same gateway, or from a later one. nil is no gateway.
 func mayEnd(bye, report *life) bool {
-	if bye == nil || report == nil {
-		return bye == report
+	return bye.gateway().id == report.gateway().id && bye.gateway().epoch >= report.gateway().epoch
+}
+
+// gateway is the one of l; nil is no gateway.
+func (l *life) gateway() origin {
+	if l == nil {
+		return origin{}
 	}
-	return bye.of.id == report.of.id && bye.of.epoch >= report.of.epoch
+	return l.of
 }
 
 // lose ends the life of g at the record's P, or by silence if its silence became too long before.

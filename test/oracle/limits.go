@@ -5,7 +5,13 @@ import "github.com/stillhere/stillhere/schemas"
 // never is later than any limit.
 const never = millis(1<<63 - 1)
 
-func (w *world) presentUntil(u *user, r *report) millis { return w.presence(r.seen) + w.of(u).present }
+func (w *world) presentUntil(u *user, r *report) millis {
+	until := w.presence(r.seen) + w.of(u).present
+	if r.life != nil && r.life.forwarded {
+		return until + w.window
+	}
+	return until
+}
 
 func (w *world) due(u *user, r *report) millis { return w.presentUntil(u, r) + w.window }
 

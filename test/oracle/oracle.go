@@ -209,6 +209,9 @@ func (w *world) apply(f *frame) {
 	row := schemas.Beat{}
 	for i := 0; rows.Next(&row); i++ {
 		if !f.forged[i] {
+			if f.ForwardedAt != 0 {
+				row.Age += max(0, w.now-f.ForwardedAt)
+			}
 			w.row(row, gateway)
 		}
 	}

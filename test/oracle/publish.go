@@ -104,7 +104,7 @@ func (u *user) through(device schemas.DeviceID, gateway *life) []*report {
 }
 
 // oneGateway reports whether two lives are of one gateway.
-func oneGateway(a, b *life) bool { return a == b || a != nil && b != nil && a.of.id == b.of.id }
+func oneGateway(a, b *life) bool { return a.gateway().id == b.gateway().id }
 
 // devicesOf are the devices that are present through the gateway of a life, and when they were heard there last.
 func (u *user) devicesOf(gateway *life) map[schemas.DeviceID]schemas.Millis {

@@ -54,6 +54,7 @@ type Record struct {
 	Sequence uint64                `json:",omitempty"`
 	Draining bool                  `json:",omitempty"`
 	Forward  bool                  `json:",omitempty"` // the frame was forwarded by the detector of another partition
+	Late     int64                 `json:",omitempty"` // how long before the frame its beats had been written there
 	Hide     schemas.UserID        `json:",omitempty"` // is hidden by it
 	Show     schemas.UserID        `json:",omitempty"` // is shown again
 	Erase    schemas.UserID        `json:",omitempty"` // is erased
@@ -109,7 +110,7 @@ func (h *History) Log() oracle.Log {
 		}
 		at += schemas.Millis(r.After)
 		l.Records = append(l.Records, schemas.Record{Partition: h.Partition, Offset: offset, Time: at,
-			Value: r.value()})
+			Value: r.value(at)})
 		if i >= unseen {
 			kept = append(kept, i)
 		}
@@ -146,7 +147,8 @@ func lose(l *oracle.Log, r *Record, i int, kept []int, offset int64) ([]int, int
 	return kept, offset
 }
 
-func (r *Record) value() []byte {
+// value is the frame of a record that is appended at an instant.
+func (r *Record) value(at schemas.Millis) []byte {
 	switch {
 	case r.Garbage:
 		return []byte{0xff}
@@ -166,6 +168,9 @@ func (r *Record) value() []byte {
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), GatewayEpoch: schemas.Millis(r.Epoch),
 		Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}
+	if r.Late != 0 {
+		head.ForwardedAt = max(1, at-schemas.Millis(r.Late))
+	}
 	beats := make([]schemas.Beat, len(r.Rows))
 	for i, row := range r.Rows {
 		beats[i] = schemas.Beat{User: row.User, Device: row.Device, Kind: row.Kind, Bye: row.Bye,

@@ -203,3 +203,22 @@ func FuzzMachineDoesWhatTheOracleDoes(f *testing.F) {
 		compareOn(t, killed(seed).Run, withLosses(h, seed))
 	})
 }
+
+// withForwards makes some frames forwarded, and says when they had been written elsewhere.
+func withForwards(h *History) *History {
+	for i := range h.Records {
+		if r := &h.Records[i]; r.Forward || i%7 == 0 && len(r.Rows) > 0 && r.Gateway == "" {
+			r.Forward, r.Late = true, [...]int64{0, 1, grid, 3000, 9000, -1000}[i%6]
+		}
+	}
+	return h
+}
+
+func TestMachineDoesWhatTheOracleDoesWithForwardedFrames(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 1500) {
+		for _, impl := range []Impl{Machine, RestartedAt(func(i int) bool { return i%9 == 0 })} {
+			compareOn(t, impl, withForwards(fromSeed(seed)))
+		}
+	}
+}
