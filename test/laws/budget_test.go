@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {16100, 14550},
 	"lastseen": {10100, 9350},
 	"schemas":  {3200, 2400},
-	"test":     {0, 30350},
+	"test":     {0, 30450},
 	"tools":    {10200, 3750},
 }
 
