@@ -96,7 +96,7 @@ func (c Config) connect(ctx context.Context, role Role) (kafka.Config, error) {
 	if err != nil {
 		return cluster, err
 	}
-	cluster.InstanceName = c.Instance
+	cluster.InstanceName, cluster.Version = c.Instance, c.Version
 	// How long a frame may be under way bounds how wrong the ages in it can be.
 	cluster.DeliveryTimeout = c.Ingest.AppendTimeout
 	if c.SchemaRegistry != "" && role.framed {

@@ -102,7 +102,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	if err != nil {
 		return err
 	}
-	cluster.InstanceName = config.Instance
+	cluster.InstanceName, cluster.Version = config.Instance, config.Version
 	cluster.Retention = config.Retention.For(config.Policy)
 	cluster.Retention.Status = 0 // the embedded Kafka compacts at its start
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)

@@ -32,6 +32,8 @@ type Config struct {
 	// partitions back at once and fences its predecessor. No two processes of a role may share it:
 	// the younger one ends.
 	InstanceName string
+	// Version is the program's; observers of the groups see it.
+	Version string
 	// Security is TLS and SASL; nil for plain text.
 	Security *Security
 	// ValueHeaders precede the values written to these topics, except tombstones, as clients of a

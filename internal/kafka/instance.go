@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -23,39 +24,38 @@ import (
 type ProcessStamp struct {
 	Started int64 // Unix milliseconds of the process's own clock; any order would do
 	ID      uint64
+	Version string // of the program, of 255 bytes at most
 }
 
 // process is the stamp of all loops of this process.
-var process = ProcessStamp{time.Now().UnixMilli(), rand.Uint64()}
+var process = ProcessStamp{Started: time.Now().UnixMilli(), ID: rand.Uint64()}
 
-// stampHead marks a stamp at the end of a member's user data.
+// stampHead marks a stamp at the end of a member's user data. Before it are the version and its length, a byte.
 const stampHead = "stillher"
 
 func (s ProcessStamp) append(to []byte) []byte {
+	version := s.Version[:min(len(s.Version), math.MaxUint8)]
+	to = append(append(to, version...), byte(len(version)))
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(append(to, stampHead...), uint64(s.Started)), s.ID)
 }
 
-// decodeStamp is the stamp in user data; zero, which is the oldest, if it has none.
-func decodeStamp(data []byte) (s ProcessStamp) {
+// StampOf is the stamp of the process that has joined a group with this user data; zero, which is the oldest, if it has
+// none.
+func StampOf(data []byte) (s ProcessStamp) {
 	const size = len(stampHead) + 16
 	if len(data) < size {
 		return s
 	}
-	data = data[len(data)-size:]
+	before, data := data[:len(data)-size], data[len(data)-size:]
 	if string(data[:len(stampHead)]) != stampHead {
 		return s
 	}
 	data = data[len(stampHead):]
-	return ProcessStamp{int64(binary.BigEndian.Uint64(data)), binary.BigEndian.Uint64(data[8:])}
-}
-
-// StartOf is when the process started that has joined a group with this user data; zero if it does not
-// say so.
-func StartOf(userData []byte) time.Time {
-	if s := decodeStamp(userData); s.Started > 0 {
-		return time.UnixMilli(s.Started)
+	s.Started, s.ID = int64(binary.BigEndian.Uint64(data)), binary.BigEndian.Uint64(data[8:])
+	if last := len(before) - 1; last >= 0 && int(before[last]) <= last {
+		s.Version = string(before[last-int(before[last]) : last])
 	}
-	return time.Time{}
+	return s
 }
 
 // InstanceOf is the instance name of the process that joined group, as Config.GroupName names it, under a
@@ -97,6 +97,7 @@ func NewInstanceGuard(cfg Config, group string, log *slog.Logger) *InstanceGuard
 	if t.stamp == (ProcessStamp{}) {
 		t.stamp = process
 	}
+	t.stamp.Version = cfg.Version
 	return t
 }
 
@@ -155,7 +156,7 @@ func (t *InstanceGuard) currentOwner(ctx context.Context, client *kgo.Client) (m
 		if !ok || len(meta.Topics) == 0 {
 			return member, theirs, false
 		}
-		theirs = decodeStamp(meta.UserData)
+		theirs = StampOf(meta.UserData)
 		return member, theirs, theirs != t.stamp
 	}
 	return member, theirs, false

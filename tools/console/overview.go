@@ -232,7 +232,7 @@ func (s *Server) refreshed(ctx context.Context) *Overview {
 		}
 		o.Gateways = s.gateways.set.list(config.Policy, ttl)
 	}
-	o.Instances = instancesOf(processes, v.groups.found)
+	o.Instances = instancesOf(processes, v.groups.found, o.Partitions)
 	o.Problems = ProblemsOf(o)
 	v.last, v.at = o, time.Now()
 	return o

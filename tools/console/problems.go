@@ -31,13 +31,8 @@ func ProblemsOf(o *Overview) []string {
 		say("%d partitions have no counts", len(o.Counts.Missing))
 	}
 	for _, p := range o.Partitions {
-		switch {
-		case p.Phase == "unassigned", p.Phase == "parked", p.Phase == "restoring":
-			say("partition %d is %s", p.Partition, p.Phase)
-		case p.LagSeconds != nil && *p.LagSeconds > lagging:
-			say("partition %d is %s behind", p.Partition, secondsText(*p.LagSeconds))
-		case p.WatermarkAgeSeconds != nil && *p.WatermarkAgeSeconds > lagging:
-			say("reads of partition %d are %s old", p.Partition, secondsText(*p.WatermarkAgeSeconds))
+		if problem := p.problem(); problem != "" {
+			say("%s", problem)
 		}
 	}
 	for _, g := range o.Groups {
@@ -63,6 +58,19 @@ func ProblemsOf(o *Overview) []string {
 		}
 	}
 	return all
+}
+
+// problem is what is wrong with a partition; empty: nothing.
+func (p Partition) problem() string {
+	switch {
+	case p.Phase == "unassigned", p.Phase == "parked", p.Phase == "restoring":
+		return fmt.Sprintf("partition %d is %s", p.Partition, p.Phase)
+	case p.LagSeconds != nil && *p.LagSeconds > lagging:
+		return fmt.Sprintf("partition %d is %s behind", p.Partition, secondsText(*p.LagSeconds))
+	case p.WatermarkAgeSeconds != nil && *p.WatermarkAgeSeconds > lagging:
+		return fmt.Sprintf("reads of partition %d are %s old", p.Partition, secondsText(*p.WatermarkAgeSeconds))
+	}
+	return ""
 }
 
 // clock is an instant, with its day unless that is the day of now.

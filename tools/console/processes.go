@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -32,9 +33,9 @@ func (s *Server) processes(ctx context.Context, now time.Time) []redisview.Proce
 	return found
 }
 
-// instancesOf are the processes that Redis or Kafka know. Roles without Redis are known as members of
-// their groups only, and then neither their version nor whether they are ready.
-func instancesOf(processes []redisview.Process, groups []admin.Group) []Instance {
+// instancesOf are the processes that Redis or Kafka know. Detectors have no Redis: they are known as members of their
+// group, and ready unless a partition that they own is not.
+func instancesOf(processes []redisview.Process, groups []admin.Group, partitions []Partition) []Instance {
 	all := []Instance{}
 	for _, p := range processes {
 		all = append(all, Instance{Role: p.Role, Instance: p.Instance, Version: &p.Version, Host: p.Host, StartedAt: p.Started, Ready: &p.Ready})
@@ -46,15 +47,20 @@ func instancesOf(processes []redisview.Process, groups []admin.Group) []Instance
 		}
 		for _, m := range g.Members {
 			name := instanceOf(m.Instance)
-			known := slices.ContainsFunc(all, func(i Instance) bool {
+			if slices.ContainsFunc(all, func(i Instance) bool {
 				return i.Instance == name && (i.Role == role || i.Role == "all" || i.Role == "dev")
-			})
-			if known {
+			}) {
 				continue
 			}
 			i := Instance{Role: role, Instance: name, Host: hostOf(m.Host)}
 			if !m.Started.IsZero() {
 				i.StartedAt = schemas.MillisOf(m.Started)
+			}
+			if m.Version != "" {
+				i.Version = &m.Version
+			}
+			if g.Group == origin.DetectorGroup {
+				i.Ready = new(!slices.ContainsFunc(partitions, func(p Partition) bool { return p.Owner != nil && *p.Owner == name && p.problem() != "" }))
 			}
 			all = append(all, i)
 		}

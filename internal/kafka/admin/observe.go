@@ -49,6 +49,7 @@ type Group struct {
 
 // GroupMember is one process in a group.
 type GroupMember struct {
+	Version string // of its program; empty: not known
 	// Instance is the stable name of the process; without one the client's id.
 	Instance, Host string
 	Started        time.Time // of the process, by its own clock; zero if it is not known
@@ -97,7 +98,11 @@ func memberOf(m kadm.DescribedGroupMember, group, topic string) GroupMember {
 		member.Instance = kafka.InstanceOf(group, *m.InstanceID)
 	}
 	if meta, ok := m.Join.AsConsumer(); ok {
-		member.Started = kafka.StartOf(meta.UserData)
+		stamp := kafka.StampOf(meta.UserData)
+		member.Version = stamp.Version
+		if stamp.Started > 0 {
+			member.Started = time.UnixMilli(stamp.Started)
+		}
 	}
 	if assigned, ok := m.Assigned.AsConsumer(); ok {
 		for _, t := range assigned.Topics {
