@@ -92,7 +92,6 @@ var Needs = slices.Concat(
 			onTopic(schemas.Names, "writing names of users; finding hanging transactions", "Read", "Write")),
 		roleNeeds("lastseen",
 			onTopic(schemas.Names, "reading names of users", "Read"),
-			onTopic(schemas.Heartbeats, "hiding two users whose names have one id, if only the store knows it", "Write"),
 			onGroup(namesGroup, "sharing the partitions", "Read"))),
 	roleNeeds("api",
 		onTopic(schemas.Statuses, "exporting what the detector holds of a user", "Read"),

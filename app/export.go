@@ -285,9 +285,7 @@ func (x Export) namesOf(ctx context.Context, users []schemas.UserID) (graph.Name
 	all := make(graph.Names, len(users))
 	stored, err := x.Store.Names(ctx, users)
 	for user, n := range stored {
-		if !n.Collided {
-			all[user] = n.Name
-		}
+		all[user] = n.Name
 	}
 	maps.Copy(all, names)
 	return all, err

@@ -78,7 +78,7 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 
 	if d.cluster.Users.Text() {
 		names := consumer.New(d.cluster, namesGroup, schemas.Names, sink.DecodeName(d.cluster.Users),
-			sink.NewNames(d.store, d.config.Lastseen, d.reportCollision), d.producer, d.log, d.kafkaMetrics)
+			sink.NewNames(d.store, d.config.Lastseen), d.producer, d.log, d.kafkaMetrics)
 		c = c.with(loop("names", names.Run, names.Ready))
 		c.services = append(c.services, service{"history of tenants", loops, d.cleanTenants})
 	}
@@ -107,12 +107,6 @@ func (d lastseenDeps) cleanTenants(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
-}
-
-// reportCollision makes the detector hide a user whom the store has known by another name.
-func (d lastseenDeps) reportCollision(ctx context.Context, n schemas.UserName) error {
-	d.log.Error("ALARM: a user has the id of another one whom the detector had forgotten: the detector is asked to quarantine the id", "user", n.User)
-	return d.producer.AppendSync(ctx, sink.Hides(n, d.partitions)...)
 }
 
 // transitionLoop is a consumer of the transitions.

@@ -43,7 +43,7 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	if user := p.out.MisroutedErasure; user != 0 {
 		out.Forwards = append(out.Forwards,
 			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
-				Key: user.Key(), Value: schemas.AppendErasure(nil, user, p.frame.ErasedUntil, p.frame.WithheldUntil, true)})
+				Key: user.Key(), Value: schemas.AppendErasure(nil, user, p.frame.ErasedName, p.frame.ErasedUntil, p.frame.WithheldUntil, true)})
 	}
 	if user := p.out.MisroutedVisibility; user != 0 {
 		out.Forwards = append(out.Forwards,

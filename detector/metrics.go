@@ -29,8 +29,7 @@ type Metrics struct {
 	BreakerTrips    prometheus.Counter
 	BreakerOpen     prometheus.Gauge
 	SeenUsers       prometheus.Counter
-	Collisions      prometheus.Counter
-	Collided        prometheus.Gauge
+	Mismatched      prometheus.Counter
 	Users           *prometheus.GaugeVec // by state and device kind
 	TenantChanges   *pertenant.Counter   // transitions of users with names
 
@@ -68,10 +67,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		BreakerOpen: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_breaker_open_partitions",
 			Help: "Partitions in which presence time stands still because many gateways fell silent at once."}),
 		SeenUsers: counter("seen_users", "Rows written to the topic seen: users and when they were heard last."),
-		Collisions: f.NewCounter(prometheus.CounterOpts{Name: "stillhere_identity_collisions_total",
-			Help: "Names in heartbeats whose user id another name has, too. Such users are hidden."}),
-		Collided: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_identity_collided_users",
-			Help: "User ids that two names have, in the partitions of this process. Such users are hidden until they are erased."}),
+		Mismatched: f.NewCounter(prometheus.CounterOpts{Name: "stillhere_identity_mismatches_total",
+			Help: "Records with a name that is not that of its user id, or of a user who is known under another name. Their rows are left out."}),
 		Users: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_users",
 			Help: "Visible users who are online or away, in the partitions of this process. kind=\"any\" counts each user once; a device kind counts the users with a present device of that kind, so a user may count for several."},
 			[]string{"state", "kind"}),

@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
@@ -13,9 +14,10 @@ import (
 var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "named",
 	Reason: "this pipeline has --ids int: its users have no names; does the producer belong to another pipeline?"}
 
-// decode decodes a record into frame, without the rows whose user_id is not the id of their name. It
-// returns why these rows, or all of the record unless usable, go to the dead-letter topic. It
-// depends on nothing but the record and which tenants have policies, so a restore leaves out the same.
+// decode decodes a record into frame, without the rows whose name is not that of their user, and takes the
+// names of the other rows. It returns why these rows, or all of the record unless usable, go to the dead-letter
+// topic. It depends on nothing but the record, the names known before it and which tenants have policies, so a
+// restore leaves out the same. at is when the record was appended.
 func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err error) {
 	f := &p.frame
 	if err := f.Decode(value); err != nil {
@@ -24,40 +26,102 @@ func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err er
 	if err := p.checker.Check(f, at); err != nil {
 		return false, &refusal{err}
 	}
-	named, shown := f.Named(), f.VisibilityName != schemas.Name{}
+	user, name, field := f.VisibilityUser, f.VisibilityName, "visibility"
+	if f.ErasedUser != 0 {
+		user, name, field = f.ErasedUser, f.ErasedName, "erasure"
+	}
+	named, called := f.Named(), name != schemas.Name{}
 	switch users := p.config.Users; {
-	case !named && !shown && f.TenantPolicy == nil:
-		return true, nil
 	case !users.Text():
-		return false, errNamesInIntMode
+		if named || called || f.TenantPolicy != nil {
+			return false, errNamesInIntMode
+		}
+		return true, nil
 	case f.TenantPolicy != nil && !p.machine.TenantFits(f.TenantPolicy.Tenant):
 		return false, errTooManyTenants
-	case shown && !users.Is(f.VisibilityUser, f.VisibilityName):
-		return false, idMismatch("visibility.user_id")
-	case named:
-		return true, p.leaveOutForged()
+	case called && !users.Is(user, name):
+		return false, idMismatch(field + ".user_id")
 	}
-	return true, nil
+	p.names.forget(max(at, p.machine.LogTime()))
+	if called && !p.isCalled(user, name, f.ErasedUser == 0) {
+		return false, nameMismatch(field + ".name")
+	}
+	return true, p.leaveOutMismatches()
 }
 
+// The codes of errors about names that are not those of their users.
+const (
+	codeIDMismatch   = "id_mismatch"
+	codeNameMismatch = "name_mismatch"
+)
+
 func idMismatch(field string) error {
-	return &schemas.FieldError{Code: "id_mismatch", Field: field,
+	return &schemas.FieldError{Code: codeIDMismatch, Field: field,
 		Reason: "is not the id of the name under the identity key of the pipeline; does the producer have another key?"}
 }
 
-// leaveOutForged removes rows whose user_id is not the id of their name from the frame.
-func (p *Partition) leaveOutForged() error {
-	forged, first := map[int]bool{}, 0
+// nameMismatch is why a row counts for nothing whose user is known under another name.
+func nameMismatch(field string) error {
+	return &schemas.FieldError{Code: codeNameMismatch, Field: field,
+		Reason: "is not the name under which the user is known: two names have one id, and the first one keeps it"}
+}
+
+// alarm counts a record with a name that is not that of its user, and says so once a minute.
+func (p *Partition) alarm(r *schemas.Record, err error) {
+	var why *schemas.FieldError
+	if !errors.As(err, &why) || why.Code != codeIDMismatch && why.Code != codeNameMismatch {
+		return
+	}
+	p.config.Metrics.Mismatched.Inc()
+	if now := p.config.Now(); now.Sub(p.alarmed) >= warnEvery {
+		p.alarmed = now
+		p.log.Error("ALARM: a name is not that of its user id: the row is left out, and the user stays as it is", "offset", r.Offset, "error", err)
+	}
+}
+
+// isCalled reports whether a user is not known under another name than this one, which it learns if it is the first.
+// Whoever belongs to another partition is not known.
+func (p *Partition) isCalled(user schemas.UserID, name schemas.Name, learns bool) bool {
+	if schemas.PartitionOf(user, p.router.partitions) != p.id {
+		return true // is forwarded
+	}
+	if s, found := p.settled[user]; found {
+		return s.name == name || !learns
+	}
+	var known nameEntry
+	if learns {
+		known = p.names.learn(user, name)
+	} else {
+		_, _, known = p.names.find(user)
+	}
+	called := known == nil || known.is(name)
+	if !called && p.erasedAt != nil { // in a restore
+		p.contested = append(p.contested, user)
+	}
+	return called
+}
+
+// leaveOutMismatches removes rows from the frame whose user_id is not the id of their name, or whose user is known
+// under another one.
+func (p *Partition) leaveOutMismatches() (why error) {
+	var left map[int]bool
 	var row schemas.NamedRow
 	for names, i := p.frame.Names(), 0; names.Next(&row); i++ {
-		if !p.config.Users.Is(p.frame.User(row.Row), row.User()) {
-			if len(forged) == 0 {
-				first = i
+		user, field := p.frame.User(row.Row), "named["+strconv.Itoa(i)+"]"
+		var err error
+		if !p.config.Users.Is(user, row.User()) {
+			err = idMismatch(field)
+		} else if !p.isCalled(user, row.User(), true) {
+			err = nameMismatch(field)
+		}
+		if err != nil {
+			if left == nil {
+				left, why = map[int]bool{}, err
 			}
-			forged[row.Row] = true
+			left[row.Row] = true
 		}
 	}
-	if len(forged) == 0 {
+	if why == nil {
 		return nil
 	}
 	f := &p.frame
@@ -69,96 +133,52 @@ func (p *Partition) leaveOutForged() error {
 	var beat schemas.Beat
 	for i := 0; rows.Next(&beat); i++ {
 		to[i] = len(beats)
-		if !forged[i] {
+		if !left[i] {
 			beats = append(beats, beat)
 		}
 	}
 	value := schemas.AppendFrame(nil, head, beats)
 	for names := f.Names(); names.Next(&row); {
-		if !forged[row.Row] {
+		if !left[row.Row] {
 			value = schemas.AppendNamedRow(value, to[row.Row], row.User())
 		}
 	}
 	if err := f.Decode(value); err != nil {
 		return err
 	}
-	return idMismatch("named[" + strconv.Itoa(first) + "]")
+	return why
 }
 
-// takeNames takes the names of the frame into the table, and writes those that are new to the topic
-// of names. now is the log time at the record.
-func (p *Partition) takeNames(now schemas.Millis, out *stream.Outbox) {
-	p.names.forget(now)
+// takeNames tells the machine the tenants of the users whom the frame names, and writes the names that are new to the
+// topic of names.
+func (p *Partition) takeNames(out *stream.Outbox) {
 	var row schemas.NamedRow
 	for names := p.frame.Names(); names.Next(&row); {
-		user := p.frame.User(row.Row)
-		if p.takeName(user, row.User(), out); p.names.isAwaited(user) {
-			delete(p.names.awaited, user)
-			out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
-				Value: schemas.AppendVisibility(nil, user, schemas.Everyone)})
-		}
+		p.tellTenant(p.frame.User(row.Row), row.User().Tenant)
 	}
 	if p.frame.VisibilityName != (schemas.Name{}) {
-		p.takeName(p.frame.VisibilityUser, p.frame.VisibilityName, out)
-		delete(p.names.awaited, p.frame.VisibilityUser)
+		p.tellTenant(p.frame.VisibilityUser, p.frame.VisibilityName.Tenant)
 	}
-}
-
-func (p *Partition) takeName(user schemas.UserID, name schemas.Name, out *stream.Outbox) {
-	if schemas.PartitionOf(user, p.router.partitions) != p.id {
-		return // is forwarded
-	}
-	record := schemas.UserName{User: user, Name: name}
-	known := p.names.learn(user, name)
-	if known == nil {
-		p.machine.Named(user, name.Tenant)
-	} else {
-		p.machine.Named(user, known.tenant())
-	}
-	switch {
-	case known == nil:
-		p.tenants.add(name.Tenant, p.machine.CountedAs(user), 1)
-	case known.is(name):
-		return
-	default:
-		p.config.Metrics.Collisions.Inc()
-		if p.names.isCollided(user) {
-			return
+	for _, f := range p.names.fresh {
+		if !f.first {
+			continue
 		}
-		record.Name, record.Other, record.Collided = known.name(), name, true
-		p.quarantine(user, out)
-	}
-	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key(), Value: record.Encode()})
-}
-
-// quarantine hides a user whose id two names have, before any row of the record counts, until the
-// user is erased.
-func (p *Partition) quarantine(user schemas.UserID, out *stream.Outbox) {
-	p.log.Error("ALARM: two names have one user id: nobody is shown either of them until the user is erased; stillhere identity collisions prints both", "user", user)
-	p.names.collided[user] = struct{}{}
-	p.names.fresh = append(p.names.fresh, user)
-	p.machine.Quarantine(user)
-	out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
-		Value: schemas.AppendVisibility(nil, user, schemas.Nobody)})
-}
-
-// keepQuarantine makes a hide of the record's show of a user whose id two names have, or had.
-func (p *Partition) keepQuarantine() {
-	if f := &p.frame; p.names != nil && f.VisibilityUser != 0 && (p.names.isCollided(f.VisibilityUser) || p.names.isAwaited(f.VisibilityUser)) {
-		f.Visibility = schemas.Nobody
+		name := p.names.of(f.user)
+		p.tenants.add(name.Tenant, p.machine.CountedAs(f.user), 1)
+		out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: f.user.Key(),
+			Value: schemas.UserName{User: f.user, Name: name}.Encode()})
 	}
 }
 
-// eraseName makes an erased user nameless, for good. It ends the quarantine when the next name comes.
+func (p *Partition) tellTenant(user schemas.UserID, tenant string) {
+	if schemas.PartitionOf(user, p.router.partitions) == p.id { // others are forwarded
+		p.machine.Named(user, tenant)
+	}
+}
+
+// eraseName makes an erased user nameless, for good.
 func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 	p.names.remove(user)
-	if p.names.isCollided(user) || p.names.isAwaited(user) {
-		delete(p.names.collided, user)
-		p.names.awaited[user] = struct{}{}
-		p.machine.Quarantine(user)
-		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
-			Value: schemas.AppendVisibility(nil, user, schemas.Nobody)})
-	}
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key()})
 }
 
@@ -168,9 +188,9 @@ const overPerRecord = 1000
 // settleNames writes the statuses of users whose names are new, so that a restart finds the names, and of
 // some whose names are not known any more.
 func (p *Partition) settleNames(out *stream.Outbox) {
-	for _, user := range p.names.fresh {
-		if p.names.unsaved(user) || p.names.isCollided(user) {
-			p.restate(user, out)
+	for _, f := range p.names.fresh {
+		if p.names.unsaved(f.user) {
+			p.restate(f.user, out)
 		}
 	}
 	p.names.fresh = p.names.fresh[:0]
@@ -193,7 +213,7 @@ func (p *Partition) restate(user schemas.UserID, out *stream.Outbox) {
 	}
 }
 
-// adoptName takes the name of a status, or of none, in a restore.
+// adoptName takes the name of a status, or of none, in a restore. Statuses of a user come in their order.
 func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
 	p.names.remove(user)
 	if s != nil && s.Name != (schemas.Name{}) {
@@ -202,15 +222,53 @@ func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
 			p.names.leave(user, s.NamedUntil)
 		}
 	}
-	delete(p.names.collided, user)
-	delete(p.names.awaited, user)
-	switch {
-	case s == nil || !s.Collided:
-	case s.Name == schemas.Name{}:
-		p.names.awaited[user] = struct{}{}
-	default:
-		p.names.collided[user] = struct{}{}
+	if _, _, e := p.replayed.find(user); e != nil && s != nil && s.Name != (schemas.Name{}) && !e.is(s.Name) {
+		p.contested = append(p.contested, user)
 	}
+}
+
+// settled is what the statuses say of a user: its name, and the offset of its erasure, -1 if there was none.
+type settled struct {
+	name     schemas.Name
+	erasedAt int64
+}
+
+// settle ends what a restore knows of re-read heartbeats. It returns what is settled about users who have two names there,
+// or another name in the status, or were erased by a record that the status does not know.
+func (p *Partition) settle(c *schemas.Checkpoint) map[schemas.UserID]settled {
+	found := map[schemas.UserID]settled{}
+	settledAs := func(user schemas.UserID) settled {
+		s := settled{p.names.of(user), -1}
+		if v := p.machine.ErasedVersion(user); v != 0 && c != nil {
+			if base, known := c.BaseOf(v.LogEpoch()); known {
+				s.erasedAt = base + v.Offset()
+			}
+		}
+		return s
+	}
+	for _, user := range p.contested {
+		found[user] = settledAs(user)
+	}
+	for user, offset := range p.erasedAt {
+		if s := settledAs(user); s.erasedAt != offset {
+			found[user] = s
+		}
+	}
+	p.replayed, p.contested, p.erasedAt, p.settled = nil, nil, nil, nil
+	return found
+}
+
+// erasesAgain takes the erasure under a name that a restore reads again, and reports whether it counts.
+func (p *Partition) erasesAgain(offset int64) bool {
+	user := p.frame.ErasedUser
+	if s, found := p.settled[user]; found && s.erasedAt != offset {
+		return false
+	}
+	p.names.remove(user)
+	if p.frame.ErasedName != (schemas.Name{}) {
+		p.erasedAt[user] = offset
+	}
+	return true
 }
 
 // checkStatusName holds the name of a status to the rules.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -214,27 +213,10 @@ func TestAnErasureRemovesTheName(t *testing.T) {
 	id := named.ID("", "ann")
 	is, none := []schemas.Name{ann}, []schemas.Name{{}}
 	l.write(start, namedBeat(ann, 1))
-	l.write(start+1, schemas.AppendErasure(nil, id, start+1_000_000, start+500_000, false))
+	l.write(start+1, schemas.AppendErasure(nil, id, schemas.Name{}, start+1_000_000, start+500_000, false))
 	l.expect(is, none, none) // the status names the erasure; a tombstone is without name
 	l.write(start+2, beatOf(ann, 1))
 	l.expect(none, none, nil)
-}
-
-func TestTwoNamesWithOneIdHideTheUser(t *testing.T) {
-	l := namedLog(t, 0, 1)
-	ann := schemas.Name{Text: "ann"}
-	l.write(start, namedBeat(ann, 1))
-	l.out = stream.Outbox{}
-	bob := schemas.Name{Text: "bob"}
-	l.p.takeName(named.ID("", "ann"), bob, &l.out) // no two names with one id are known: see collided_test.go
-	n, err := schemas.DecodeUserName(l.out.Records[0].Value)
-	if err != nil || !n.Collided || n.Name != ann || n.Other != bob || len(l.out.Forwards) != 1 {
-		t.Fatalf("wrote %+v, %v and %d forwards", n, err, len(l.out.Forwards))
-	}
-	l.write(start+1, l.out.Forwards[0].Value)
-	if all := l.transitions(); len(all) != 1 || all[0].Visibility != schemas.Nobody {
-		t.Errorf("published %v", all)
-	}
 }
 
 func TestTheTableOfNamesIsAMap(t *testing.T) {

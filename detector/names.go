@@ -23,23 +23,23 @@ const nameKept = schemas.Millis(10 * time.Minute / time.Millisecond)
 type names struct {
 	users  identity.Users
 	shards [nameShards]*nameShard
-	fresh  []schemas.UserID // named first by the record that is being handled
+	fresh  []freshName // of the record that is being handled
 	// left are the users who are gone: until when their names are known. ends are these instants,
 	// ascending; those that left does not have any more do not count.
 	left map[schemas.UserID]schemas.Millis
 	ends []nameEnd
 	over []schemas.UserID // whose statuses still have a name that is not known any more
-	// collided are users whose id two names have: they stay hidden until they are erased. Their
-	// statuses say so. The id is a keyed hash, so hardly any pipeline ever has one.
-	collided map[schemas.UserID]struct{}
 
 	forgets func(_ schemas.UserID, tenant string) // is called before a name is forgotten; may be nil
-	// awaited are those who were erased: they stay hidden until a name comes. Beats without one may
-	// be of either user.
-	awaited map[schemas.UserID]struct{}
 }
 
 const nameShards = 256
+
+// freshName is a user whose name no status has. first: the name was not known before.
+type freshName struct {
+	user  schemas.UserID
+	first bool
+}
 
 // nameEnd is the end of what is known of a user who is gone.
 type nameEnd struct {
@@ -77,25 +77,7 @@ func offset(slot uint32) uint32 { return slot&(1<<atBits-1) - 1 }
 func isOf(slot, part uint32) bool { return slot>>atBits == part&(1<<(32-atBits)-1) }
 
 func newNames(users identity.Users) *names {
-	return &names{users: users, left: map[schemas.UserID]schemas.Millis{}, collided: map[schemas.UserID]struct{}{}, awaited: map[schemas.UserID]struct{}{}}
-}
-
-// isAwaited reports whether the user is hidden until a name comes.
-func (n *names) isAwaited(id schemas.UserID) bool {
-	if len(n.awaited) == 0 {
-		return false
-	}
-	_, found := n.awaited[id]
-	return found
-}
-
-// isCollided reports whether two names have the id.
-func (n *names) isCollided(id schemas.UserID) bool {
-	if len(n.collided) == 0 {
-		return false
-	}
-	_, found := n.collided[id]
-	return found
+	return &names{users: users, left: map[schemas.UserID]schemas.Millis{}}
 }
 
 // place mixes id: its shard, and its first slot as a part of 1<<32.
@@ -289,12 +271,12 @@ func (n *names) bytes() int {
 	return sum
 }
 
-// learn takes the name that a record has for a user. It returns the entry of the name known so far,
-// which may be another one; nil: it was not known. It does not allocate when it was.
+// learn takes the name that a record has for a user, unless another one is known. It returns the entry of
+// the name known so far; nil: it was not known. It does not allocate when it was.
 func (n *names) learn(id schemas.UserID, name schemas.Name) (known nameEntry) {
 	_, _, known = n.find(id)
 	_, gone := n.left[id]
-	if known != nil && !gone {
+	if known != nil && (!gone || !known.is(name)) {
 		return known
 	}
 	delete(n.left, id)
@@ -303,7 +285,7 @@ func (n *names) learn(id schemas.UserID, name schemas.Name) (known nameEntry) {
 	}
 	_, _, e := n.find(id)
 	e.set(flagUnsaved)
-	n.fresh = append(n.fresh, id)
+	n.fresh = append(n.fresh, freshName{id, known == nil})
 	return known
 }
 
@@ -313,11 +295,9 @@ func (n *names) name(s *schemas.Status, now schemas.Millis) {
 	_, _, e := n.find(s.User)
 	switch {
 	case e == nil:
-		s.Collided = n.isAwaited(s.User) && !s.Tombstone()
 		return
 	case !s.Nameless():
 		delete(n.left, s.User)
-		s.Collided = n.isCollided(s.User)
 	default:
 		if s.NamedUntil = n.left[s.User]; s.NamedUntil == 0 {
 			s.NamedUntil = now + nameKept

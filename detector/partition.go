@@ -61,7 +61,11 @@ type Partition struct {
 	shown        byState        // as in the gauges
 	stopped      schemas.Millis // since when presence time stands still, as logged last
 
-	shownCollided int // users, as in the gauge
+	alarmed   time.Time                  // when it alarmed last that a name is not that of its user
+	replayed  *names                     // of re-read heartbeats, in a restore
+	contested []schemas.UserID           // who have two names, in a restore
+	erasedAt  map[schemas.UserID]int64   // offsets of their newest erasures among these
+	settled   map[schemas.UserID]settled // see restore
 
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
@@ -87,6 +91,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	usable, err := p.decode(r.Value, r.Time)
 	if err != nil && r.Offset != p.begun { // it was rejected with its first slice
 		p.reject(r, err, out)
+		p.alarm(r, err)
 	}
 	if !usable {
 		p.next = r.Offset + 1
@@ -98,8 +103,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 			Value: schemas.AppendPolicy(nil, p.machine.Policy().Policy)})
 	}
 	if p.names != nil {
-		p.takeNames(max(r.Time, p.machine.LogTime()), out)
-		p.keepQuarantine()
+		p.takeNames(out)
 	}
 	if p.newPolicies {
 		p.keepPolicies(out)
@@ -111,7 +115,6 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		if usable, err := p.decode(p.pendingValue, r.Time); !usable {
 			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
 		}
-		p.keepQuarantine()
 	}
 	p.publish(r, done, out)
 	return nil
@@ -185,7 +188,6 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	}
 	p.logBreaker()
 	p.count()
-	p.showCollided()
 	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
 		if p.seen.Counts != nil && p.tenants != nil {
 			p.seen.Tenants, p.seen.OtherTenants = p.tenants.largest(schemas.MaxSeenTenants)
@@ -299,19 +301,9 @@ func (p *Partition) count() {
 	p.counted = c
 }
 
-// showCollided makes the number of collisions now this partition's part of the gauge.
-func (p *Partition) showCollided() {
-	if p.names == nil || len(p.names.collided) == p.shownCollided {
-		return
-	}
-	p.config.Metrics.Collided.Add(float64(len(p.names.collided) - p.shownCollided))
-	p.shownCollided = len(p.names.collided)
-}
-
 // Close removes the partition from the metrics.
 func (p *Partition) Close() {
 	p.show(byState{})
-	p.config.Metrics.Collided.Sub(float64(p.shownCollided))
 	p.config.Metrics.tenantUsers.hide(p.id)
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()

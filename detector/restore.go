@@ -27,11 +27,18 @@ type plan struct {
 // Restore brings the partition to the state of the commit. It publishes nothing.
 // After an error the Partition must not be used.
 func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
+	return p.restore(ctx, at, read, nil)
+}
+
+// restore is Restore with what is settled about users of whom the heartbeats that are re-read do not say which of two
+// names is theirs.
+func (p *Partition) restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc, settled map[schemas.UserID]settled) error {
 	began := p.config.Now()
 	p.topicID = at.TopicID
 	p.router = router{partition: at.Partition, partitions: at.Partitions}
 	if p.config.Users.Text() {
 		p.names = newNames(p.config.Users)
+		p.settled, p.erasedAt = settled, map[schemas.UserID]int64{}
 	}
 	plan, err := p.plan(at)
 	if err != nil {
@@ -64,6 +71,12 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	if err != nil {
 		return err
 	}
+	if p.names != nil {
+		if again := p.settle(plan.checkpoint); len(again) > 0 && settled == nil {
+			p.rejected = nil
+			return p.restore(ctx, at, read, again)
+		}
+	}
 	switch epoch = max(epoch, tenantEpoch, published.epoch); {
 	case plan.checkpoint == nil && epoch > 0:
 		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins",
@@ -92,7 +105,6 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	}
 	p.logPolicy()
 	p.logBreaker()
-	p.showCollided()
 	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.from, "next", p.next, "took",
 		p.config.Now().Sub(began))
 	return nil
@@ -140,6 +152,12 @@ func (p *Partition) replay(ctx context.Context, plan *plan, read stream.ReadFunc
 	}
 	err := read(ctx, schemas.Heartbeats, plan.from, plan.to, func(r *schemas.Record) error {
 		readable, _ := p.decode(r.Value, r.Time)
+		if p.names != nil {
+			p.names.fresh = p.names.fresh[:0]
+			if readable && p.frame.ErasedUser != 0 {
+				readable = p.erasesAgain(r.Offset)
+			}
+		}
 		if readable && plan.handled != 0 && r.Time > plan.handled && r.Offset >= plan.next {
 			return errStop
 		}
@@ -168,6 +186,9 @@ const maxRejected = 1000
 // users count as users without a status. It returns the greatest log epoch of the versions.
 func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read stream.ReadFunc) (epoch uint32, err error) {
 	p.machine.BeginAdopt(plan.latest)
+	if p.names != nil {
+		p.replayed, p.names = p.names, newNames(p.config.Users)
+	}
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
 		if schemas.IsPolicyKey(r.Key) {
 			return nil // adoptTenants has read it

@@ -60,7 +60,7 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 	} {
 		for name, frame := range map[string][]byte{
 			"hide":    change(schemas.AppendVisibility(nil, 1, schemas.Nobody), start),
-			"erasure": change(schemas.AppendErasure(nil, 1, start+1, start+1, false), start),
+			"erasure": change(schemas.AppendErasure(nil, 1, schemas.Name{}, start+1, start+1, false), start),
 			"policy":  change(schemas.AppendPolicy(nil, policy), start),
 			"tick":    schemas.AppendTick(nil),
 			"forwarded": change(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: start, Forwarded: true},

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/pertenant"
-	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -84,7 +83,7 @@ func TestTheCountsOfTenantsAreThoseOfTheStatusesAfterEveryRecord(t *testing.T) {
 			case 10, 11:
 				value = schemas.AppendVisibility(nil, id, schemas.Everyone)
 			case 12:
-				value = schemas.AppendErasure(nil, id, now+100_000, now+50_000, false)
+				value = schemas.AppendErasure(nil, id, schemas.Name{}, now+100_000, now+50_000, false)
 			case 13:
 				l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
 				value = schemas.AppendTick(nil)
@@ -106,18 +105,14 @@ func TestTheCountsOfTenantsAreThoseOfTheStatusesAfterEveryRecord(t *testing.T) {
 	}
 }
 
-func TestAUserIdOfTwoNamesCountsForNoTenant(t *testing.T) {
+func TestAUserCountsForTheTenantOfItsFirstName(t *testing.T) {
 	l := namedLog(t, 0, 1)
-	ann := schemas.Name{Tenant: "acme", Text: "ann"}
-	l.write(start, namedBeat(ann, 1))
-	l.out = stream.Outbox{}
-	l.p.takeName(named.ID("acme", "ann"), schemas.Name{Tenant: "other", Text: "bob"}, &l.out) // no two names with one id are known
-	if got := l.counted(); len(got) != 1 || got["acme"].Online != 1 {
-		t.Errorf("before the user is hidden the counts are %+v", got)
-	}
-	l.write(start+1, l.out.Forwards[0].Value)
-	if got := l.counted(); len(got) != 0 {
-		t.Errorf("with the user hidden the counts are %+v", got)
+	ann, bob := namesakes[1][0], namesakes[1][1]
+	for i, n := range []schemas.Name{ann, bob} {
+		l.write(start+schemas.Millis(i), namedBeat(n, schemas.DeviceID(1+i)))
+		if got := l.counted(); len(got) != 1 || got[ann.Tenant].Online != 1 {
+			t.Errorf("after %v the counts are %+v", n, got)
+		}
 	}
 }
 

@@ -67,10 +67,11 @@ type Frame struct {
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
-	VisibilityName Name // in text mode
+	VisibilityName Name // in text mode; the zero value if the frame does not say it
 	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone. Until
 	// WithheldUntil the status of the user names the erasure.
 	ErasedUser                 UserID
+	ErasedName                 Name // as VisibilityName
 	ErasedUntil, WithheldUntil Millis
 	// Policy comes into force with this record; nil in nearly all.
 	Policy *Policy
@@ -269,7 +270,7 @@ func (f *Frame) takeErasure(v []byte) (usual bool) {
 		return false // canonical reports it
 	}
 	f.ErasedUser, f.ErasedUntil = UserID(message.UserId), Millis(message.UntilMs)
-	f.WithheldUntil = Millis(message.WithheldUntilMs)
+	f.WithheldUntil, f.ErasedName = Millis(message.WithheldUntilMs), Name{message.Tenant, message.Name}
 	if f.ErasedUser == 0 {
 		f.ErasedUser = -1 // as in takeVisibility
 	}
@@ -340,8 +341,10 @@ func (f *Frame) check() error {
 	if i := firstAbove(f.idles, uint64(MaxIdle)); i >= 0 {
 		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
 	}
-	if err := f.VisibilityName.checkOptional(); err != nil {
-		return err
+	for _, name := range []Name{f.VisibilityName, f.ErasedName} {
+		if err := name.checkOptional(); err != nil {
+			return err
+		}
 	}
 	if err := f.checkSigned(); err != nil {
 		return err

@@ -111,11 +111,7 @@ func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
 
 // AppendNamedVisibility is AppendVisibility with the user's name, in pipelines with --ids text.
 func AppendNamedVisibility(dst []byte, user UserID, visibility Visibility, name Name) []byte {
-	size := 11 + protowire.SizeTag(4) + protowire.SizeBytes(len(name.Text))
-	if name.Tenant != "" {
-		size += protowire.SizeTag(3) + protowire.SizeBytes(len(name.Tenant))
-	}
-	dst = appendColumn(appendVarint(dst, fieldVersion, FrameVersion), fieldVisibility, uint64(size))
+	dst = appendColumn(appendVarint(dst, fieldVersion, FrameVersion), fieldVisibility, uint64(11+sizeOfName(name)))
 	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 1, protowire.Fixed64Type), uint64(user))
 	c := codec{dst: appendVarint(dst, 2, uint64(visibility))}
 	c.name(3, &name)
@@ -133,10 +129,10 @@ func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility, n
 	return appendVarint(dst, fieldForwarded, 1)
 }
 
-// AppendErasure appends the frame that erases user. until is when the last copy in a topic is gone;
+// AppendErasure appends the frame that erases user. The name may be the zero value. until is when the last copy in a topic is gone;
 // until withheld the status of the user names the erasure (0: it does not); forwarded says that the
 // erasure was written to a partition other than the user's.
-func AppendErasure(dst []byte, user UserID, until, withheld Millis, forwarded bool) []byte {
+func AppendErasure(dst []byte, user UserID, name Name, until, withheld Millis, forwarded bool) []byte {
 	dst = appendVarint(dst, fieldVersion, FrameVersion)
 	if forwarded {
 		dst = appendVarint(dst, fieldForwarded, 1)
@@ -145,14 +141,26 @@ func AppendErasure(dst []byte, user UserID, until, withheld Millis, forwarded bo
 	if withheld != 0 {
 		size += 1 + protowire.SizeVarint(uint64(withheld))
 	}
-	dst = appendColumn(dst, fieldErasure, uint64(size))
+	dst = appendColumn(dst, fieldErasure, uint64(size+sizeOfName(name)))
 	dst = protowire.AppendTag(dst, 1, protowire.Fixed64Type)
 	dst = protowire.AppendFixed64(dst, uint64(user))
 	dst = appendVarint(dst, 2, uint64(until))
 	if withheld != 0 {
 		dst = appendVarint(dst, 3, uint64(withheld))
 	}
-	return dst
+	c := codec{dst: dst}
+	c.name(4, &name)
+	return c.dst
+}
+
+// sizeOfName is what the two fields of a name take.
+func sizeOfName(name Name) (size int) {
+	for _, text := range []string{name.Tenant, name.Text} {
+		if text != "" {
+			size += 1 + protowire.SizeBytes(len(text))
+		}
+	}
+	return size
 }
 
 func appendVarint(dst []byte, field protowire.Number, v uint64) []byte {

@@ -45,7 +45,7 @@ func unusualFrames() [][]byte {
 	}
 	user, device := column(5, 1, 0, 0, 0, 0, 0, 0, 0), column(6, 7, 0, 0, 0)
 	frames := [][]byte{
-		AppendErasure(nil, 42, 1_766_700_000_000, 0, false), AppendErasure(nil, 42, 7, 5, true),
+		AppendErasure(nil, 42, Name{}, 1_766_700_000_000, 0, false), AppendErasure(nil, 42, Name{}, 7, 5, true),
 		nil, version, {0x08, 2}, {0xff}, {0x08}, with(user), with(user, device),
 		with(column(5), column(6)),
 		with(user, user, device, device), // columns in pieces

@@ -123,16 +123,11 @@ func (n NamedPresence) Calling() Presence {
 type UserName struct {
 	User UserID
 	Name Name
-	// Collided: another name, Other, has the same id. Nobody is shown either of them. Other is the
-	// zero value while it is not known.
-	Collided bool
-	Other    Name
 }
 
 // Encode is the value of the record.
 func (n UserName) Encode() []byte {
-	return encode(&pb.UserName{Schema: messageVersion, UserId: int64(n.User), Tenant: n.Name.Tenant, Name: n.Name.Text, Collided: n.Collided,
-		OtherTenant: n.Other.Tenant, OtherName: n.Other.Text})
+	return encode(&pb.UserName{Schema: messageVersion, UserId: int64(n.User), Tenant: n.Name.Tenant, Name: n.Name.Text})
 }
 
 // DecodeUserName reads a record of the names topic. Every error is a *FieldError.
@@ -141,15 +136,9 @@ func DecodeUserName(value []byte) (UserName, error) {
 	if err := decode("user_name", value, &m, m.GetSchema); err != nil {
 		return UserName{}, err
 	}
-	n := UserName{User: UserID(m.UserId), Name: Name{Tenant: m.Tenant, Text: m.Name}, Collided: m.Collided,
-		Other: Name{Tenant: m.OtherTenant, Text: m.OtherName}}
+	n := UserName{User: UserID(m.UserId), Name: Name{Tenant: m.Tenant, Text: m.Name}}
 	if !n.User.Valid() {
 		return UserName{}, invalidUser("user_id")
-	}
-	if n.Other != (Name{}) {
-		if err := n.Other.Check("other_name"); err != nil {
-			return UserName{}, err
-		}
 	}
 	return n, n.Name.Check("name")
 }

@@ -13,14 +13,9 @@ var ann = Name{"acme", "ann@example.org"}
 
 func TestNamesAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
-	record := UserName{User: 42, Name: ann, Collided: true}
+	record := UserName{User: 42, Name: ann}
 	if got, err := DecodeUserName(golden(t, "user-name-v1", record.Encode())); err != nil || got != record {
 		t.Errorf("a user name reads as %+v, %v", got, err)
-	}
-	both := record
-	both.Other = Name{Text: "ben"}
-	if got, err := DecodeUserName(golden(t, "user-name-v1-collided", both.Encode())); err != nil || got != both {
-		t.Errorf("two names with one id read as %+v, %v", got, err)
 	}
 	pipeline := PipelineIdentity{"text", "0123456789abcdef"}
 	if got, err := DecodePipelineIdentity(golden(t, "pipeline-identity-v1", pipeline.Encode())); err != nil || got != pipeline {
@@ -34,10 +29,6 @@ func TestNamesAreReadAsTheyWereWritten(t *testing.T) {
 	status := Status{User: 42, State: Online, Visibility: Everyone, Version: NewVersion(1, 77, 0), Since: 5, LastSeen: 6, LastActive: 7, Name: Name{Text: "ann"}}
 	if got, err := DecodeStatus(golden(t, "status-v1-named", status.Encode())); err != nil || *got != status {
 		t.Errorf("a status reads as %+v, %v", got, err)
-	}
-	status.Collided, status.Visibility = true, Nobody
-	if got, err := DecodeStatus(golden(t, "status-v1-collided", status.Encode())); err != nil || *got != status {
-		t.Errorf("a status of two names with one id reads as %+v, %v", got, err)
 	}
 	delivery := Delivery{Transition: &change, Recipients: []UserID{7, 9}, Names: []string{"ben", ""}}
 	if got, err := DecodeDelivery(golden(t, "delivery-v1-named", delivery.Encode())); err != nil || !reflect.DeepEqual(*got, delivery) {

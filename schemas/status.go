@@ -51,8 +51,6 @@ type Status struct {
 	// else is known of the user: until this log time it is the name of heartbeats without one.
 	Name       Name
 	NamedUntil Millis
-	// Collided: another name has the same id. The user stays hidden until it is erased.
-	Collided bool
 	// JudgedFrom names the record from which on the user is judged by the policy of the tenant, if it
 	// has one; 0: by the pipeline's. JudgedAt is the log time at it, while limits may wait for it.
 	JudgedFrom Version
@@ -135,7 +133,6 @@ func (s *Status) walk(c *codec) {
 	number(c, 35, &s.ErasedVersion)
 	number(c, 36, &s.WithheldUntil)
 	c.name(37, &s.Name)
-	c.flag(39, &s.Collided)
 	number(c, 40, &s.JudgedFrom)
 	number(c, 41, &s.JudgedAt)
 	number(c, 42, &s.Lapsed.From)

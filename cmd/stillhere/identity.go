@@ -7,19 +7,16 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
-	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/output"
 )
 
 // identityCommand is about the ids of users who are called by names.
 type identityCommand struct {
-	NewKey     identityNewKey     `cmd:"" help:"Print a new identity key."`
-	Show       identityShow       `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
-	ID         identityID         `cmd:"" name:"id" help:"Print the user ids of names."`
-	Collisions identityCollisions `cmd:"" help:"Print the user ids that two names have, with both names."`
+	NewKey identityNewKey `cmd:"" help:"Print a new identity key."`
+	Show   identityShow   `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
+	ID     identityID     `cmd:"" name:"id" help:"Print the user ids of names."`
 }
 
 type identityNewKey struct{}
@@ -112,58 +109,4 @@ func (c *identityID) Run() error {
 		{Name: "name", Head: "NAME", Value: func(i identityOf) any { return i.Name }},
 	}, itself, func(i identityOf) string { return fmt.Sprintf("%d\t%s", i.ID, output.Shown(i.Name)) })
 	return errors.Join(append(faults, err)...)
-}
-
-type identityCollisions struct {
-	linesFlag
-	kafkaFlags
-}
-
-// collision is a row of identity collisions.
-type collision struct {
-	ID          schemas.UserID `json:"user_id,string"`
-	Tenant      string         `json:"tenant"`
-	Name        string         `json:"name"`
-	OtherTenant string         `json:"other_tenant"`
-	OtherName   string         `json:"other_name"`
-}
-
-var collisionColumns = []output.Column[collision]{
-	{Name: "user_id", Head: "USER ID", Value: func(c collision) any { return c.ID }},
-	{Name: "tenant", Head: "TENANT", Value: func(c collision) any { return c.Tenant }},
-	{Name: "name", Head: "NAME", Value: func(c collision) any { return c.Name }},
-	{Name: "other_tenant", Head: "OTHER TENANT", Value: func(c collision) any { return c.OtherTenant }},
-	{Name: "other_name", Head: "OTHER NAME", Value: func(c collision) any { return c.OtherName }},
-}
-
-// Help is shown by --help.
-func (identityCollisions) Help() string {
-	return `Two names have one user id once in billions of users. Nobody is shown either of them until the user is erased. This command reads the topic presence.names and prints a line for each: user id, tenant and name of the user who came first, tenant and name of the other. deploy/RUNBOOK.md says what to do.`
-}
-
-// Run prints.
-func (c *identityCollisions) Run(ctx context.Context) error {
-	cluster, err := c.cluster()
-	if err != nil {
-		return err
-	}
-	if !cluster.Users.Text() {
-		return misused(errors.New("--ids: only pipelines with --ids text have names"))
-	}
-	reader, err := kafka.NewReader(cluster, errorsOnly())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	found, err := sink.Collisions(ctx, reader, cluster.Users)
-	if err != nil {
-		return err
-	}
-	rows := make([]collision, len(found))
-	for i, n := range found {
-		rows[i] = collision{n.User, n.Name.Tenant, n.Name.Text, n.Other.Tenant, n.Other.Text}
-	}
-	return printLinesOr(c.linesFlag, rowsOf(rows), collisionColumns, itself, func(c collision) string {
-		return fmt.Sprintf("%d\t%q\t%q\t%q\t%q", c.ID, c.Tenant, c.Name, c.OtherTenant, c.OtherName)
-	})
 }

@@ -164,11 +164,11 @@ func checkStored(ctx context.Context, from namer, of naming, user namedUser) err
 }
 
 // checkCalled refuses a user whose id is known by another name than the one that was given: what is kept of
-// the id is of somebody else, or of two.
+// the id is of somebody else.
 func checkCalled(ctx context.Context, by namer, user namedUser) error {
 	stored, err := by.Names(ctx, []schemas.UserID{user.id})
-	if n, known := stored[user.id]; err == nil && known && (n.Collided || n.Name != user.name) {
-		err = fmt.Errorf("user %s: another name has the same id, so what is kept of it may be of another user and is not shown", user)
+	if n, known := stored[user.id]; err == nil && known && n.Name != user.name {
+		err = fmt.Errorf("user %s: another name has the same id: what is kept of it is of the other user, and is not shown", user)
 	}
 	return err
 }

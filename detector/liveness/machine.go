@@ -120,17 +120,15 @@ type Machine struct {
 	resumeFrom schemas.PublishedUpTo             // how far it was published
 	presumedAt schemas.Millis                    // log time of a lossy restart, until the next record is applied
 	presumed   []schemas.UserID                  // users whose statuses are written with the next record
-	// quarantined are users who are hidden before the rows of the record in hand are applied.
-	quarantined []schemas.UserID
-	scratch     user
-	block       block
-	draining    int // chunk that is being emptied, and how far
-	drained     int
-	prefetch    func(entries []uint32)
-	look        func(e uint32) (presence, bool)
-	counts      Counts
-	online      schemas.Counts // visible users who are online, for Present
-	away        schemas.Counts // those who are away
+	scratch    user
+	block      block
+	draining   int // chunk that is being emptied, and how far
+	drained    int
+	prefetch   func(entries []uint32)
+	look       func(e uint32) (presence, bool)
+	counts     Counts
+	online     schemas.Counts // visible users who are online, for Present
+	away       schemas.Counts // those who are away
 }
 
 // Counts are totals since the machine was made.
@@ -261,7 +259,6 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	if f.Tick {
 		m.upkeep()
 	} else {
-		m.quarantine()
 		m.apply(f)
 	}
 	m.replayResume(false)
@@ -408,17 +405,6 @@ func (m *Machine) applyVisibility(f *schemas.Frame) {
 	}
 	m.setVisibility(u, f.Visibility)
 	m.save(e, u, true)
-}
-
-// Quarantine hides a user before the rows of the next record are applied. The caller then hides the
-// user by a record of the log, too: a restart that re-reads the next record knows no quarantine.
-func (m *Machine) Quarantine(id schemas.UserID) { m.quarantined = append(m.quarantined, id) }
-
-func (m *Machine) quarantine() {
-	for _, id := range m.quarantined {
-		m.applyVisibility(&schemas.Frame{VisibilityUser: id, Visibility: schemas.Nobody})
-	}
-	m.quarantined = m.quarantined[:0]
 }
 
 // foreign reports whether the user belongs to another partition. Users with an entry do not.

@@ -23,6 +23,9 @@ type privacyRecord struct {
 	withheld schemas.Millis
 }
 
+// ErasedVersion is the version of the user's erasure; 0: the user was not erased, or the status need not say it any more.
+func (m *Machine) ErasedVersion(id schemas.UserID) schemas.Version { return m.privacy[id].erased }
+
 // shownAt is when the user showed again; 0: never, or too long ago to matter.
 func (m *Machine) shownAt(id schemas.UserID) schemas.Millis {
 	if len(m.privacy) == 0 {

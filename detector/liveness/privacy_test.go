@@ -69,14 +69,14 @@ func TestStatusesNameAnErasureUntilNothingOlderIsWithheld(t *testing.T) {
 			t.Errorf("%s: %+v, want the erasure %d", what, got, version)
 		}
 	}
-	names("the erasure", m.apply(at+2000, schemas.AppendErasure(nil, 42, gone, until, false)), erased)
+	names("the erasure", m.apply(at+2000, schemas.AppendErasure(nil, 42, schemas.Name{}, gone, until, false)), erased)
 	names("a new user", beat(at+3000), erased)
 	names("who hides", m.apply(at+4000, schemas.AppendVisibility(nil, 42, schemas.Nobody)), erased)
 	names("a month later", m.apply(until, schemas.AppendTick(nil)), 0)
 	if s := m.apply(until+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone)); len(m.privacy) != 1 || s[0].ShownAt != until+1000 {
 		t.Errorf("the hidden user was forgotten with the privacy record: %+v", s)
 	}
-	names("the second erasure", m.apply(until+2000, schemas.AppendErasure(nil, 42, gone, until+10_000, false)),
+	names("the second erasure", m.apply(until+2000, schemas.AppendErasure(nil, 42, schemas.Name{}, gone, until+10_000, false)),
 		schemas.NewVersion(1, m.offset-1, 0))
 	last := m.apply(until+10_000+privacyEvery, schemas.AppendTick(nil))
 	for at := until + 10_000 + privacyEvery; at < until+80_000+privacyEvery; at += 5000 {

@@ -63,7 +63,7 @@ func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies adm
 			r.Topics[name] = r.GoneOn // the status names the erasure until then
 		}
 	}
-	return r, schemas.AppendErasure(nil, user, schemas.MillisOf(last), schemas.MillisOf(last.Add(-status)), false)
+	return r, schemas.AppendErasure(nil, user, name, schemas.MillisOf(last), schemas.MillisOf(last.Add(-status)), false)
 }
 
 // Erases lets users and administrators erase users. Call it before Routes.

@@ -80,7 +80,7 @@ func (u Users) ID(tenant, name string) schemas.UserID {
 }
 
 // userID keeps 63 bits of a hash: ids are positive.
-func userID(hash uint64) schemas.UserID { return max(1, schemas.UserID(hash>>1&idBits)) }
+func userID(hash uint64) schemas.UserID { return max(1, schemas.UserID(hash>>1)) }
 
 // DeviceID is the id of a user's device: the upper 32 bits of SipHash-2-4 of
 // (tenant, 0, name, 0, device), 1 if these are 0. It does not allocate.

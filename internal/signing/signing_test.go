@@ -89,7 +89,7 @@ func TestAFrameCountsOnlyUnderAKeyThatMaySignIt(t *testing.T) {
 		{"beats of no gateway", gw, beats("", 3), "mac: is not that of key"},
 		{"beats under another master", Of([]Master{other}), beats("gw-1", 3), "key_id: is of master " + other.Fingerprint()},
 		{"a gateway that shows a hidden user", gw, change(hide), "visibility: counts only under the control key"},
-		{"a gateway that erases a user", gw, schemas.AppendErasure(nil, 42, now, 0, false), "erasure: counts only"},
+		{"a gateway that erases a user", gw, schemas.AppendErasure(nil, 42, schemas.Name{}, now, 0, false), "erasure: counts only"},
 		{"a gateway that sets the policy", gw, schemas.AppendPolicy(nil, policy), "policy: counts only"},
 		{"a gateway that sets the policy of a tenant", gw, schemas.AppendTenantPolicy(nil, schemas.TenantPolicy{Tenant: "acme"}), "tenant_policy: counts only"},
 		{"a gateway that ticks", gw, schemas.AppendTick(nil), "tick: counts only"},

@@ -7,6 +7,7 @@ package importer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,23 +131,21 @@ func nextLine(in *bufio.Reader) (text []byte, n int64, err error) {
 	return bytes.TrimRight(text, "\r\n"), n, err
 }
 
-// newestOf sorts rows by user and leaves the latest instant of each.
+// newestOf sorts rows by user and leaves the latest instant of each. Rows with another name than the first one of their
+// user are left out.
 func newestOf(rows []store.LastSeen) []store.LastSeen {
-	slices.SortStableFunc(rows, func(a, b store.LastSeen) int {
+	slices.SortStableFunc(rows, func(a, b store.LastSeen) int { return cmp.Compare(a.User, b.User) })
+	newest := rows[:0]
+	for _, r := range rows {
+		n := len(newest) - 1
 		switch {
-		case a.User != b.User:
-			return int(min(1, max(-1, a.User-b.User)))
-		case a.At > b.At:
-			return -1
-		}
-		return 1
-	})
-	for i := 1; i < len(rows); i++ {
-		if first, r := &rows[i-1], &rows[i]; first.User == r.User && (first.Collided || first.Name != r.Name) {
-			first.Collided, r.Collided = true, true
+		case n < 0 || newest[n].User != r.User:
+			newest = append(newest, r)
+		case newest[n].Name == r.Name:
+			newest[n].At = max(newest[n].At, r.At)
 		}
 	}
-	return slices.CompactFunc(rows, func(a, b store.LastSeen) bool { return a.User == b.User })
+	return newest
 }
 
 // earliest is the earliest instant that is accepted, so that seconds are not taken for milliseconds.

@@ -115,12 +115,12 @@ func TestLinesNameUsersOfATenant(t *testing.T) {
 	}
 }
 
-func TestTwoNamesOfOneIDAreACollision(t *testing.T) {
+func TestOfTwoNamesOfOneIDTheFirstIsImported(t *testing.T) {
 	t.Parallel()
 	name := func(text string) schemas.Name { return schemas.Name{Text: text} }
 	got := newestOf([]store.LastSeen{{User: 1, At: 5, Name: name("ann")}, {User: 2, At: 5, Name: name("bob")}, {User: 1, At: 7, Name: name("ann")},
-		{User: 2, At: 3, Name: name("eve")}, {User: 2, At: 1, Name: name("eve")}})
-	want := []store.LastSeen{{User: 1, At: 7, Name: name("ann")}, {User: 2, At: 5, Name: name("bob"), Collided: true}}
+		{User: 2, At: 9, Name: name("eve")}, {User: 2, At: 1, Name: name("bob")}})
+	want := []store.LastSeen{{User: 1, At: 7, Name: name("ann")}, {User: 2, At: 5, Name: name("bob")}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -22,7 +22,7 @@ func (s *Store) Names(ctx context.Context, ids []schemas.UserID) (found map[sche
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := s.pool.Query(ctx, `SELECT user_id, tenant, name, collided FROM names WHERE user_id = ANY ($1)`, numbersOf(ids))
+	rows, err := s.pool.Query(ctx, `SELECT user_id, tenant, name FROM names WHERE user_id = ANY ($1)`, numbersOf(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -53,19 +53,18 @@ func writeNames(ctx context.Context, to interface {
 	if len(names) == 0 {
 		return nil
 	}
-	users, collided := make([]int64, len(names)), make([]bool, len(names))
-	tenants, texts := make([]string, len(names)), make([]string, len(names))
+	users, tenants, texts := make([]int64, len(names)), make([]string, len(names)), make([]string, len(names))
 	for i, n := range names {
-		users[i], tenants[i], texts[i], collided[i] = int64(n.User), n.Name.Tenant, n.Name.Text, n.Collided
+		users[i], tenants[i], texts[i] = int64(n.User), n.Name.Tenant, n.Name.Text
 	}
-	_, err := to.Exec(ctx, writeNamesSQL, users, tenants, texts, collided)
+	_, err := to.Exec(ctx, writeNamesSQL, users, tenants, texts)
 	return err
 }
 
 // NamesOfTenant lists the users of a tenant; see store.Tenants.
 func (s *Store) NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) (names []schemas.UserName, err error) {
 	defer wrap(&err, "listing the users of tenant %q", tenant)
-	rows, err := s.pool.Query(ctx, `SELECT user_id, tenant, name, collided FROM names WHERE tenant = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`,
+	rows, err := s.pool.Query(ctx, `SELECT user_id, tenant, name FROM names WHERE tenant = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`,
 		tenant, int64(after), limit)
 	if err != nil {
 		return nil, err

@@ -107,8 +107,7 @@ func (n naming) decode(r *strictjson.Reader) (all several, err error) {
 
 // strangers are the indexes of answers that are of other users than those asked for: two names have one
 // id. names are nil in int mode. Redis has most names. Where it has none, the durable store is asked; a
-// name that is not known there either is no stranger's. It is asked, too, about hidden users whom the
-// viewer sees: of two names with one id not even the first sees what may be the other's.
+// name that is not known there either is no stranger's.
 func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []answer) (found []int) {
 	if names == nil {
 		return nil
@@ -118,7 +117,7 @@ func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []
 		switch a := &answers[i]; {
 		case a.name != 0 && a.name != redisview.NameSum(names[i]):
 			found = append(found, i)
-		case a.seen && a.Visibility != schemas.Nobody && (a.name == 0 || a.Hidden != 0):
+		case a.seen && a.Visibility != schemas.Nobody && a.name == 0:
 			unknown = append(unknown, a.User)
 		}
 	}
@@ -130,7 +129,7 @@ func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []
 		return found // a name that cannot be read is not known
 	}
 	for i := range answers {
-		if n, known := stored[answers[i].User]; known && !slices.Contains(found, i) && (n.Collided || n.Name != names[i]) {
+		if n, known := stored[answers[i].User]; known && !slices.Contains(found, i) && n.Name != names[i] {
 			found = append(found, i)
 		}
 	}
@@ -153,7 +152,7 @@ func (s *Server) isStranger(ctx context.Context, user schemas.UserID, name schem
 	}
 	stored, err := s.durable.Names(ctx, []schemas.UserID{user})
 	n, known := stored[user]
-	return known && (n.Collided || n.Name != name), err
+	return known && n.Name != name, err
 }
 
 // ReadNamed is Read of users by their names, which are in the order of ids. A user whom the stores know

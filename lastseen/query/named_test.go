@@ -188,27 +188,6 @@ func TestAStrangerWhomTheDurableStoreAloneKnowsLooksHidden(t *testing.T) {
 	}
 }
 
-func TestOfTwoNamesWithOneIDNotEvenAnAdministratorSeesOne(t *testing.T) {
-	t.Parallel()
-	w := newNamedWorld(t)
-	w.server.SetViewer(func(*http.Request) query.Viewer { return query.Viewer{Admin: true} })
-	hide := of("", "ann", arrives(0, 2, day+1))
-	hide.From, hide.Cause, hide.Visibility = schemas.Online, schemas.VisibilityChange, schemas.Nobody
-	w.happen(t, of("", "ann", arrives(0, 1, day)), hide)
-	w.upTo(t, now())
-	w.want(t, "/presence/batch?user_ids=ann", `{"ann":"online"}`)
-	w.want(t, "/presence/ann/visibility", `{"user_id":"ann","visibility":"nobody"}`)
-	other := of("", "ann", arrives(0, 3, day+2))
-	other.Visibility, other.Name.Text = schemas.Nobody, "eve" // has the id of ann
-	w.durably(t, other)
-	w.want(t, "/presence/batch?user_ids=ann", `{"ann":null}`)
-	w.want(t, "/presence/ann/visibility", `{"user_id":"ann","visibility":null}`)
-	if _, body := w.get(t, "/presence/ann?devices=true"); !strings.HasPrefix(body, `{"user_id":"ann","state":null,"last_seen_at":null,`) {
-		t.Error(body)
-	}
-	w.want(t, "/presence/ann/history", `{"changes":[],"next_cursor":null}`)
-}
-
 func TestCountsAreOfAllTenantsOfOneOrOfTheSendersAlone(t *testing.T) {
 	t.Parallel()
 	w := newNamedWorld(t)

@@ -39,7 +39,7 @@ func (s *Store) Import(ctx context.Context, users []store.LastSeen) (stored int6
 		stored += changed
 	}
 	for _, n := range store.NamesOfSeen(users) {
-		if _, err := tx.ExecContext(ctx, importNameSQL, int64(n.User), n.Name.Tenant, n.Name.Text, n.Collided); err != nil {
+		if _, err := tx.ExecContext(ctx, importNameSQL, int64(n.User), n.Name.Tenant, n.Name.Text); err != nil {
 			return 0, err
 		}
 	}

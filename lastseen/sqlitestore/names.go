@@ -24,7 +24,7 @@ func (s *Store) Names(ctx context.Context, ids []schemas.UserID) (found map[sche
 		return nil, err
 	}
 	found = make(map[schemas.UserID]schemas.UserName, len(ids))
-	const query = `SELECT user_id, tenant, name, collided FROM names WHERE user_id IN (SELECT value FROM json_each(?))`
+	const query = `SELECT user_id, tenant, name FROM names WHERE user_id IN (SELECT value FROM json_each(?))`
 	return found, each(ctx, s.Readers, query, []any{string(list)}, func(row *sql.Rows) error {
 		n, err := store.ScanName(row)
 		found[n.User] = n
@@ -55,7 +55,7 @@ func (s *Store) WriteNames(ctx context.Context, records []schemas.UserName) (err
 // writeNames writes what store.FoldNames returns.
 func writeNames(ctx context.Context, tx *sql.Tx, names []schemas.UserName) error {
 	for _, n := range names {
-		if _, err := tx.ExecContext(ctx, writeNameSQL, int64(n.User), n.Name.Tenant, n.Name.Text, n.Collided); err != nil {
+		if _, err := tx.ExecContext(ctx, writeNameSQL, int64(n.User), n.Name.Tenant, n.Name.Text); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func writeNames(ctx context.Context, tx *sql.Tx, names []schemas.UserName) error
 // NamesOfTenant lists the users of a tenant; see store.Tenants.
 func (s *Store) NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) (names []schemas.UserName, err error) {
 	defer wrap(&err, "listing the users of tenant %q", tenant)
-	const query = `SELECT user_id, tenant, name, collided FROM names WHERE tenant = ? AND user_id > ? ORDER BY user_id LIMIT ?`
+	const query = `SELECT user_id, tenant, name FROM names WHERE tenant = ? AND user_id > ? ORDER BY user_id LIMIT ?`
 	err = each(ctx, s.Readers, query, []any{tenant, int64(after), limit}, func(row *sql.Rows) error {
 		n, err := store.ScanName(row)
 		names = append(names, n)

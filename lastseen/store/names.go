@@ -24,7 +24,7 @@ func NamesOf(changes []*schemas.Transition) []schemas.UserName {
 
 // FoldNames makes one record for each user of records in the order of their log, ordered by user. A
 // record without a name is a tombstone: its user is among erased, and what came before counts for
-// nothing. Two names of one user are a collision.
+// nothing. Of two names of one user the first stays.
 func FoldNames(records []schemas.UserName) (known []schemas.UserName, erased []schemas.UserID) {
 	if len(records) == 0 {
 		return nil, nil
@@ -32,16 +32,13 @@ func FoldNames(records []schemas.UserName) (known []schemas.UserName, erased []s
 	newest := make(map[schemas.UserID]schemas.UserName, len(records))
 	gone := make(map[schemas.UserID]struct{})
 	for _, r := range records {
-		before, met := newest[r.User]
+		_, met := newest[r.User]
 		switch {
 		case r.Name.Text == "":
 			delete(newest, r.User)
 			gone[r.User] = struct{}{}
 		case !met:
 			newest[r.User] = r
-		case r.Collided || r.Name != before.Name:
-			before.Collided = true
-			newest[r.User] = before
 		}
 	}
 	for _, r := range newest {
@@ -76,11 +73,9 @@ func ScanTenantSize(row Row) (size TenantSize, err error) {
 }
 
 // NameOf is the name of a user who is known by a name, and whose change has one; either may be missing.
-// Two names of one id are none.
+// Of two names of one id it is none.
 func NameOf(known schemas.UserName, own schemas.Name) schemas.Name {
 	switch {
-	case known.Collided:
-		return schemas.Name{}
 	case known.Name.Text == "":
 		return own
 	case own.Text != "" && own != known.Name:

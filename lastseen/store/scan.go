@@ -48,7 +48,7 @@ func ScanCurrent(row Row) (c schemas.Current, err error) {
 
 // ScanName reads a row of names.
 func ScanName(row Row) (n schemas.UserName, err error) {
-	return n, row.Scan((*int64)(&n.User), &n.Name.Tenant, &n.Name.Text, &n.Collided)
+	return n, row.Scan((*int64)(&n.User), &n.Name.Tenant, &n.Name.Text)
 }
 
 // ScanChange reads a change of a visible user with the columns of history.sql.

@@ -48,8 +48,8 @@ type Writer interface {
 // Namer stores names beside those of the changes.
 type Namer interface {
 	// WriteNames stores records of the names topic, in the order of the topic. A record without a
-	// name is a tombstone. A second name of a user makes the user collided, until the user is
-	// erased. After an error the same records may come again.
+	// name is a tombstone. Until the user is erased, a second name changes nothing. After an
+	// error the same records may come again.
 	WriteNames(ctx context.Context, records []schemas.UserName) error
 }
 
@@ -77,15 +77,13 @@ type LastSeen struct {
 	At   schemas.Millis
 	// Name is the user's name in text mode.
 	Name schemas.Name
-	// Collided: another name has the same id.
-	Collided bool
 }
 
 // NamesOfSeen are the names of users, which are ascending, each once. In int mode there are none.
 func NamesOfSeen(users []LastSeen) (names []schemas.UserName) {
 	for _, u := range users {
 		if u.Name.Text != "" {
-			names = append(names, schemas.UserName{User: u.User, Name: u.Name, Collided: u.Collided})
+			names = append(names, schemas.UserName{User: u.User, Name: u.Name})
 		}
 	}
 	return names

@@ -515,8 +515,11 @@ type Erasure struct {
 	// Until then the status of the user names the erasure, so that nobody sends older changes any more.
 	// Early enough for the last copy of the status to be gone at until_ms. 0: it never does.
 	WithheldUntilMs int64 `protobuf:"varint,3,opt,name=withheld_until_ms,json=withheldUntilMs,proto3" json:"withheld_until_ms,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The user's name, in pipelines with --ids text.
+	Tenant        string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Erasure) Reset() {
@@ -568,6 +571,20 @@ func (x *Erasure) GetWithheldUntilMs() int64 {
 		return x.WithheldUntilMs
 	}
 	return 0
+}
+
+func (x *Erasure) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Erasure) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // VisibilityChange sets who may see a user from this record on.
@@ -972,11 +989,13 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"i\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\x95\x01\n" +
 	"\aErasure\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12*\n" +
-	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\"\x91\x01\n" +
+	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
+	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\x91\x01\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +

@@ -27,15 +27,10 @@ const (
 type UserName struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
-	Schema uint32 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
-	UserId int64  `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Tenant string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: the default tenant
-	Name   string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`     // 1 to 128 bytes, no NUL
-	// Another name has the same id. Nobody is shown either of them.
-	Collided bool `protobuf:"varint,5,opt,name=collided,proto3" json:"collided,omitempty"`
-	// The second name, if collided.
-	OtherTenant   string `protobuf:"bytes,6,opt,name=other_tenant,json=otherTenant,proto3" json:"other_tenant,omitempty"`
-	OtherName     string `protobuf:"bytes,7,opt,name=other_name,json=otherName,proto3" json:"other_name,omitempty"`
+	Schema        uint32 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	UserId        int64  `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Tenant        string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: the default tenant
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`     // 1 to 128 bytes, no NUL
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -94,27 +89,6 @@ func (x *UserName) GetTenant() string {
 func (x *UserName) GetName() string {
 	if x != nil {
 		return x.Name
-	}
-	return ""
-}
-
-func (x *UserName) GetCollided() bool {
-	if x != nil {
-		return x.Collided
-	}
-	return false
-}
-
-func (x *UserName) GetOtherTenant() string {
-	if x != nil {
-		return x.OtherTenant
-	}
-	return ""
-}
-
-func (x *UserName) GetOtherName() string {
-	if x != nil {
-		return x.OtherName
 	}
 	return ""
 }
@@ -187,16 +161,12 @@ var File_stillhere_v1_name_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_name_proto_rawDesc = "" +
 	"\n" +
-	"\x17stillhere/v1/name.proto\x12\fstillhere.v1\"\xc5\x01\n" +
+	"\x17stillhere/v1/name.proto\x12\fstillhere.v1\"g\n" +
 	"\bUserName\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12\x16\n" +
 	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\x12\x1a\n" +
-	"\bcollided\x18\x05 \x01(\bR\bcollided\x12!\n" +
-	"\fother_tenant\x18\x06 \x01(\tR\votherTenant\x12\x1d\n" +
-	"\n" +
-	"other_name\x18\a \x01(\tR\totherName\"e\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"e\n" +
 	"\x10PipelineIdentity\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x10\n" +
 	"\x03ids\x18\x02 \x01(\tR\x03ids\x12'\n" +

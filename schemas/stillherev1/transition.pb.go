@@ -424,8 +424,6 @@ type Status struct {
 	// The user's name, as in Transition.
 	Tenant string `protobuf:"bytes,37,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string `protobuf:"bytes,38,opt,name=name,proto3" json:"name,omitempty"`
-	// Another name has the same id: the user stays hidden until it is erased.
-	Collided bool `protobuf:"varint,39,opt,name=collided,proto3" json:"collided,omitempty"`
 	// The user is judged by the policy of the tenant, if it has one, from the record on that
 	// this version names; 0: by the pipeline's. Also of an offline user.
 	JudgedFromVersion int64 `protobuf:"varint,40,opt,name=judged_from_version,json=judgedFromVersion,proto3" json:"judged_from_version,omitempty"`
@@ -737,13 +735,6 @@ func (x *Status) GetName() string {
 		return x.Name
 	}
 	return ""
-}
-
-func (x *Status) GetCollided() bool {
-	if x != nil {
-		return x.Collided
-	}
-	return false
 }
 
 func (x *Status) GetJudgedFromVersion() int64 {
@@ -1280,7 +1271,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
 	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x16 \x01(\tR\x04name\"\x90\x0e\n" +
+	"\x04name\x18\x16 \x01(\tR\x04name\"\xf4\r\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1324,8 +1315,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0eerased_version\x18# \x01(\x03R\rerasedVersion\x12*\n" +
 	"\x11withheld_until_ms\x18$ \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18% \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18& \x01(\tR\x04name\x12\x1a\n" +
-	"\bcollided\x18' \x01(\bR\bcollided\x12.\n" +
+	"\x04name\x18& \x01(\tR\x04name\x12.\n" +
 	"\x13judged_from_version\x18( \x01(\x03R\x11judgedFromVersion\x12$\n" +
 	"\x0ejudged_from_ms\x18) \x01(\x03R\fjudgedFromMs\x12.\n" +
 	"\x13lapsed_from_version\x18* \x01(\x03R\x11lapsedFromVersion\x120\n" +

@@ -55,7 +55,7 @@ func forged(now schemas.Millis) map[string][]byte {
 	return map[string][]byte{
 		"show":           changed(schemas.AppendVisibility(nil, 2, schemas.Everyone)),
 		"hide":           changed(schemas.AppendVisibility(nil, 1, schemas.Nobody)),
-		"erase":          changed(schemas.AppendErasure(nil, 1, now+1, now+1, false)),
+		"erase":          changed(schemas.AppendErasure(nil, 1, schemas.Name{}, now+1, now+1, false)),
 		"policy":         changed(schemas.AppendPolicy(nil, policy)),
 		"bye":            schemas.AppendFrame(nil, head(now, 0), byes),
 		"forwarded bye":  changed(schemas.AppendFrame(nil, forwarded, byes)),

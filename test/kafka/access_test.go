@@ -242,14 +242,6 @@ func (s *subject) signs() map[string]func() bool {
 	case "lastseen", "all":
 		letters("stillhere.lastseen.sink")
 		letters("stillhere.lastseen.projector")
-		if s.uses.Named {
-			signs["a report of two names with one id"] = func() bool {
-				return s.has(schemas.Heartbeats, func(r *schemas.Record) bool {
-					var f schemas.Frame
-					return f.Decode(r.Value) == nil && f.VisibilityUser == s.super.Users.ID(second.Tenant, second.Text)
-				})
-			}
-		}
 	case "channel":
 		letters("stillhere.channel.webhook")
 		letters("stillhere.channel.webhook.transitions")

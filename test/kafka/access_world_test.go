@@ -38,7 +38,6 @@ import (
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
-	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
 	"github.com/stillhere/stillhere/tools/erasure"
@@ -156,9 +155,6 @@ func (s *subject) fill() error {
 	s.feed()
 	s.graph = filepath.Join(s.TempDir(), s.user+".db")
 	s.store = filepath.Join(s.TempDir(), s.user+"-store.db")
-	if err := s.knowAnother(); err != nil {
-		return err
-	}
 	store, err := app.OpenGraph(s.Context(), app.Store{SQLite: s.graph}, pgstore.Defaults())
 	if err != nil {
 		return err
@@ -166,25 +162,6 @@ func (s *subject) fill() error {
 	defer store.Close()
 	_, err = store.Add(s.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 4}, {User: 3, Follower: 5}, {User: 3, Follower: 6}})
 	return err
-}
-
-// forgotten is the first of two users of one id, whom the detector has forgotten and the store has not; second
-// is the other one.
-var forgotten, second = schemas.Name{Tenant: "acme", Text: "forgotten"}, schemas.Name{Tenant: "acme", Text: "second"}
-
-// knowAnother lets the store know the user of second as forgotten.
-func (s *subject) knowAnother() error {
-	if !s.uses.Named {
-		return nil
-	}
-	config := sqlitestore.Defaults()
-	config.Path = s.store
-	known, err := sqlitestore.Open(s.Context(), config)
-	if err != nil {
-		return err
-	}
-	err = known.WriteNames(s.Context(), []schemas.UserName{{User: s.super.Users.ID(second.Tenant, second.Text), Name: forgotten}})
-	return errors.Join(err, known.Close())
 }
 
 // here is a grant of the default prefix in this subject's pipeline.
@@ -221,8 +198,6 @@ func (s *subject) feed() {
 		beat := schemas.AppendNamedRow(schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}}), 0, ann)
 		outs = append(outs, schemas.Outgoing{Topic: schemas.Heartbeats, Value: beat},
 			schemas.Outgoing{Topic: schemas.Names, Key: schemas.UserID(1).Key(), Value: []byte{0xff, 1, 0xff}})
-		taken := schemas.UserName{User: s.super.Users.ID(second.Tenant, second.Text), Name: second}
-		outs = append(outs, schemas.Outgoing{Topic: schemas.Names, Key: taken.User.Key(), Value: taken.Encode()})
 	}
 	if err := s.producer.AppendSync(s.Context(), outs...); err != nil && s.Context().Err() == nil {
 		s.Error(err)

@@ -6,11 +6,13 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// frame is a frame, and which of its rows do not count: those whose user_id is not the id of their
-// name.
+// frame is a frame, and which of its rows do not count: those whose name is not that of their user.
 type frame struct {
 	schemas.Frame
 	forged map[int]bool
+	// called is the user whom the frame shows, hides or erases under a name; 0: none.
+	called schemas.UserID
+	name   schemas.Name
 }
 
 // read decodes a record. It returns false for one that counts for nothing.
@@ -31,26 +33,40 @@ func (l *Log) read(value []byte) (f frame, counts bool) {
 	if f.TenantPolicy != nil && !l.Users.Text() {
 		return f, false
 	}
-	shown := f.VisibilityName
-	return f, shown == schemas.Name{} || l.Users.Is(f.VisibilityUser, shown)
+	switch none := (schemas.Name{}); {
+	case f.VisibilityName != none:
+		f.called, f.name = f.VisibilityUser, f.VisibilityName
+	case f.ErasedName != none:
+		f.called, f.name = f.ErasedUser, f.ErasedName
+	}
+	return f, f.called == 0 || l.Users.Is(f.called, f.name)
 }
 
 // kept is for how long the name of a user who is gone is known.
 const kept = schemas.Millis(10 * time.Minute / time.Millisecond)
 
-// takeNames stores the names of the users of this partition, and returns these. Of two names of a user
-// the first stays.
-func (w *world) takeNames(f *frame) (named []schemas.UserID) {
+// knows reports whether a user of this partition has another name than this one.
+func (w *world) knows(user schemas.UserID, name schemas.Name) (otherwise bool) {
+	known, ok := w.names[user]
+	return ok && known != name
+}
+
+// refuses reports whether the frame counts for nothing, because it is about a user who has another name. The log
+// time at it is now.
+func (w *world) refuses(f *frame, now schemas.Millis) bool {
 	for user, until := range w.left {
-		if until <= w.now {
+		if until <= now {
 			delete(w.left, user)
 			delete(w.names, user)
 		}
 	}
+	return f.called != 0 && w.knows(f.called, f.name)
+}
+
+// takeNames stores the names of the users of this partition, and returns these. Of two names of a user
+// the first stays, and rows with the other do not count.
+func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 	take := func(user schemas.UserID, name schemas.Name) {
-		if schemas.PartitionOf(user, w.log.Partitions) != w.log.Partition {
-			return
-		}
 		named = append(named, user)
 		if _, known := w.names[user]; !known {
 			w.names[user] = name
@@ -58,14 +74,22 @@ func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 		}
 		delete(w.left, user)
 	}
+	mine := func(user schemas.UserID) bool {
+		return schemas.PartitionOf(user, w.log.Partitions) == w.log.Partition
+	}
 	var row schemas.NamedRow
 	for names := f.Names(); names.Next(&row); {
-		if !f.forged[row.Row] {
-			take(f.User(row.Row), schemas.Name{Tenant: string(row.Tenant), Text: string(row.Name)})
+		user, name := f.User(row.Row), schemas.Name{Tenant: string(row.Tenant), Text: string(row.Name)}
+		switch {
+		case f.forged[row.Row] || !mine(user):
+		case w.knows(user, name):
+			f.forged[row.Row] = true
+		default:
+			take(user, name)
 		}
 	}
-	if f.VisibilityName != (schemas.Name{}) {
-		take(f.VisibilityUser, f.VisibilityName)
+	if f.VisibilityUser != 0 && f.called != 0 && mine(f.called) {
+		take(f.called, f.name)
 	}
 	return named
 }

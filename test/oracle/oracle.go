@@ -145,7 +145,7 @@ func (w *world) setPolicy(p schemas.Policy) {
 func (w *world) record(index int) {
 	r := &w.log.Records[index]
 	f, counts := w.log.read(r.Value)
-	if !counts {
+	if !counts || w.refuses(&f, max(w.now, r.Time)) {
 		return
 	}
 	w.offset, w.caused = r.Offset, map[schemas.UserID]int{}

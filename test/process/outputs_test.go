@@ -141,7 +141,6 @@ func textPrinting(k *keyboard) []printing {
 		{words: append([]string{"tenants", "sizes", "--changes"}, store...), rows: 1},
 		{words: append([]string{"graph", "followers", "ann", "--tenant", "acme"}, graph...), rows: 1},
 		{words: []string{"identity", "id", "ann", oneil, "--tenant", "acme"}, rows: 2},
-		{words: []string{"identity", "collisions"}, rows: -1},
 	}
 }
 

@@ -75,7 +75,7 @@ func (h *log) visibility(user schemas.UserID, v schemas.Visibility) *log {
 }
 
 func (h *log) erase(user schemas.UserID) *log {
-	return h.append(schemas.AppendErasure(nil, user, start, 0, false))
+	return h.append(schemas.AppendErasure(nil, user, schemas.Name{}, start, 0, false))
 }
 
 func (h *log) tick() *log { return h.append(schemas.AppendTick(nil)) }

@@ -92,7 +92,7 @@ func (j *judgement) namesTopic(p int32) {
 			return fmt.Errorf("record %d of the names, partition %d: %w", r.Offset, p, err)
 		}
 		j.isCalled("the topic of names", n.User, n.Name)
-		found[n.User] = !n.Collided
+		found[n.User] = true
 		return nil
 	})
 	if err != nil {

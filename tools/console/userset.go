@@ -50,8 +50,7 @@ func rowOf(r *schemas.Record) row {
 	hidden := status.Visibility == schemas.Nobody
 	name := schemas.Name{Tenant: strings.Clone(status.Name.Tenant), Text: strings.Clone(status.Name.Text)} // may point into the record
 	return row{user: user, name: name, state: status.State, hidden: hidden, since: status.Since, seen: status.LastSeen,
-		// Of a user whose id two names have nobody knows whose state this is.
-		removed: status.State == schemas.Offline && !hidden || status.Collided}
+		removed: status.State == schemas.Offline && !hidden}
 }
 
 // userSet holds the users who are present or hidden. Any goroutine may use it.

@@ -452,11 +452,7 @@ func (s *Server) differences(ctx context.Context, t *tally, column int) ([]diffe
 	}
 	all := make([]difference, len(users))
 	for i, u := range users {
-		name := names[u].Name
-		if names[u].Collided {
-			name = schemas.Name{}
-		}
-		all[i] = difference{s.shown(u, name), t.users[u][0], t.users[u][column]}
+		all[i] = difference{s.shown(u, names[u].Name), t.users[u][0], t.users[u][column]}
 	}
 	return all, nil
 }

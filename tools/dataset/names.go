@@ -210,13 +210,10 @@ func (n *Names) Copy(ctx context.Context, to store.Namer) (records int64, err er
 type nameTable struct {
 	next    int64 // offset of the topic
 	at      map[schemas.UserID]uint32
-	entries []byte // tenant's index (4 bytes), length of the name with flagCollided, the name
+	entries []byte // tenant's index (4 bytes), length of the name less 1, the name
 	tenants []string
 	index   map[string]uint32
 }
-
-// flagCollided is a bit of the length of a name.
-const flagCollided = 1 << 7
 
 // entriesEnd bounds the entries, which have offsets of 32 bits. Beyond that names are not known, as if they
 // had not come.
@@ -232,12 +229,7 @@ func (t *nameTable) put(n schemas.UserName) {
 		delete(t.at, n.User)
 		return
 	}
-	known, met := t.find(n.User)
-	switch {
-	case met && (known.Collided || n.Collided || known.Name != n.Name):
-		t.entries[t.at[n.User]+4] |= flagCollided
-		return
-	case met, len(t.entries) > entriesEnd:
+	if _, met := t.at[n.User]; met || len(t.entries) > entriesEnd {
 		return
 	}
 	tenant, met := t.index[n.Name.Tenant]
@@ -246,10 +238,7 @@ func (t *nameTable) put(n schemas.UserName) {
 		t.tenants, t.index[n.Name.Tenant] = append(t.tenants, n.Name.Tenant), tenant
 	}
 	t.at[n.User] = uint32(len(t.entries))
-	length := byte(len(n.Name.Text) - 1) // 1 to 128
-	if n.Collided {
-		length |= flagCollided
-	}
+	length := byte(len(n.Name.Text) - 1)
 	t.entries = append(append(binary.BigEndian.AppendUint32(t.entries, tenant), length), n.Name.Text...)
 }
 
@@ -260,7 +249,7 @@ func (t *nameTable) find(id schemas.UserID) (schemas.UserName, bool) {
 		return schemas.UserName{}, false
 	}
 	e := t.entries[at:]
-	length := int(e[4]&^flagCollided) + 1
-	return schemas.UserName{User: id, Collided: e[4]&flagCollided != 0,
+	length := int(e[4]) + 1
+	return schemas.UserName{User: id,
 		Name: schemas.Name{Tenant: t.tenants[binary.BigEndian.Uint32(e)], Text: string(e[5 : 5+length])}}, true
 }

@@ -155,7 +155,6 @@ func TestATableOfNamesIsWhatTheStoresKeep(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(rt, "kind") > 0 {
 				r.Name = schemas.Name{Tenant: rapid.SampledFrom([]string{"", "acme", "zeta"}).Draw(rt, "tenant"),
 					Text: strings.Repeat("n", rapid.SampledFrom([]int{1, 1, 1, 2, schemas.MaxName}).Draw(rt, "length"))}
-				r.Collided = rapid.IntRange(0, 9).Draw(rt, "collided") == 0
 			}
 			records = append(records, r)
 			table.put(r)
@@ -216,19 +215,13 @@ func TestACopyOfTheNamesHasWhatCameMeanwhile(t *testing.T) {
 	n, _ := namesOf(log, nil)
 	to := &rebuilt{meanwhile: func() {
 		log.write(schemas.UserName{User: all[0].User}) // erased
-		log.write(schemas.UserName{User: all[1].User, Name: all[1].Name, Collided: true})
 	}}
 	records, err := n.Copy(t.Context(), to)
-	if err != nil || records != int64(len(all)+2) {
+	if err != nil || records != int64(len(all)+1) {
 		t.Fatalf("%d records, %v", records, err)
 	}
 	known, erased := store.FoldNames(to.records)
 	if len(known) != len(all)-1 || len(erased) != 1 || erased[0] != all[0].User {
 		t.Errorf("%d names, erased %v", len(known), erased)
-	}
-	for _, n := range known {
-		if n.Collided != (n.User == all[1].User) {
-			t.Errorf("%+v", n)
-		}
 	}
 }

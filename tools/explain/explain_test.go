@@ -201,7 +201,7 @@ func TestNothingOfAnErasedUserIsExplained(t *testing.T) {
 	w.beat(schemas.Beat{User: 5, Device: 7, Kind: schemas.Mobile})
 	online := w.next(5)
 	w.must(w.producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(5, 2),
-		Key: schemas.UserID(5).Key(), Value: schemas.AppendErasure(nil, 5, online.At+86_400_000, 0, false)}))
+		Key: schemas.UserID(5).Key(), Value: schemas.AppendErasure(nil, 5, schemas.Name{}, online.At+86_400_000, 0, false)}))
 	erasure := w.next(5)
 	for erasure.Cause != schemas.Erased {
 		erasure = w.next(5)
@@ -306,9 +306,9 @@ func TestUsersAreCalledByTheirNamesAndNotByTheirIDs(t *testing.T) {
 	if e, text = asked(called(schemas.UserName{User: id, Name: ann}), true); e.Change.User != id || !strings.Contains(text, "of tenant acme (id "+id.String()+")") {
 		t.Errorf("with ids: %s", text)
 	}
-	if e, text = asked(called(schemas.UserName{User: id, Name: ann, Collided: true}), false); e.Change.Name != nil || strings.Contains(text, `"ann`) ||
+	if e, text = asked(called(schemas.UserName{User: id, Name: schemas.Name{Text: "another"}}), false); e.Change.Name != nil || strings.Contains(text, `"ann`) ||
 		!strings.HasPrefix(text, "a user whose name is not known") {
-		t.Errorf("with two names: %s", text)
+		t.Errorf("of a user who is known by another name: %s", text)
 	}
 	_, err = Explain(t.Context(), w.reader, Options{Event: "0ujsszwN8NRY24YaXiTIE2VWDTS", User: id, Called: ann, Settings: w.settings})
 	if err == nil || !strings.Contains(err.Error(), "of tenant acme") || strings.Contains(err.Error(), id.String()) {

@@ -51,9 +51,9 @@ func TestThePolicyOfATenantIsKnownAlsoWhenTheTenantHasAnotherOneByNow(t *testing
 	}
 	wants(t, text, "By policy "+quick.ID()+", which has the settings of tenant acme:", "away_ttl 500ms")
 
-	o.Names = known{id: schemas.UserName{User: id, Name: ann, Collided: true}}
+	o.Names = known{id: schemas.UserName{User: id, Name: schemas.Name{Text: "another"}}}
 	if e, text = w.explain(o); !e.Policy.Known || e.Policy.Tenant != nil || strings.Contains(text, "acme") {
-		t.Errorf("of a user with two names: %s", text)
+		t.Errorf("of a user who is known by another name: %s", text)
 	}
 	o.Tenants = nil
 	if e, _ = w.explain(o); e.Policy.Known || e.Rule.Sum != nil {

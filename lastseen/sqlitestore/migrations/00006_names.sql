@@ -2,12 +2,11 @@
 -- +goose Up
 
 -- What users are called in pipelines with --ids text. The empty tenant is the default one.
--- collided: another name has the same user_id. A program that knows only schema 5 ignores it.
+-- A program that knows only schema 5 ignores it.
 CREATE TABLE names (
     user_id  INTEGER PRIMARY KEY,
     tenant   TEXT NOT NULL,
-    name     TEXT NOT NULL,
-    collided INTEGER NOT NULL
+    name     TEXT NOT NULL
 ) STRICT;
 
 -- +goose Down

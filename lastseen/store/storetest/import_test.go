@@ -51,16 +51,16 @@ func importNames(t *testing.T, s Store) {
 		must(t, err)
 		wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
 	}
-	_, err := s.Import(t.Context(), []store.LastSeen{{User: 2, At: 3000, Name: eve}, {User: 3, At: 3000, Name: eve, Collided: true}})
+	_, err := s.Import(t.Context(), []store.LastSeen{{User: 2, At: 3000, Name: eve}, {User: 3, At: 3000, Name: eve}})
 	must(t, err)
-	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob, Collided: true},
-		schemas.UserName{User: 3, Name: eve, Collided: true})
+	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob},
+		schemas.UserName{User: 3, Name: eve})
 	// An erased user does not get the name back.
 	at, err := s.Position(t.Context(), 0)
 	must(t, err)
 	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: []*schemas.Transition{erasing(1, Start+day, 100)}}))
 	_, err = s.Import(t.Context(), []store.LastSeen{{User: 1, At: 9_000_000, Name: ann}, {User: 4, At: 3000, Name: ann}})
 	must(t, err)
-	wantNames(t, s, schemas.UserName{User: 2, Name: bob, Collided: true}, schemas.UserName{User: 3, Name: eve, Collided: true},
+	wantNames(t, s, schemas.UserName{User: 2, Name: bob}, schemas.UserName{User: 3, Name: eve},
 		schemas.UserName{User: 4, Name: ann})
 }

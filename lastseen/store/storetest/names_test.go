@@ -49,8 +49,7 @@ func namesOfChanges(t *testing.T, s Store) {
 	both := append(called(ann, visits(4, Start+9)), called(bob, visits(4, Start+99))...)
 	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 9, Changes: append(called(eve, visits(1, Start+9)), both...)}))
 	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next + 9, Next: at.Next + 18, Changes: called(ann, visits(1, Start+999))}))
-	wantNames(t, s, schemas.UserName{User: 1, Name: ann, Collided: true}, schemas.UserName{User: 2, Name: bob},
-		schemas.UserName{User: 4, Name: ann, Collided: true})
+	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob}, schemas.UserName{User: 4, Name: ann})
 }
 
 func namesOfTheTopic(t *testing.T, s Store) {
@@ -59,11 +58,10 @@ func namesOfTheTopic(t *testing.T, s Store) {
 		wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
 	}
 	must(t, s.WriteNames(t.Context(), nil))
-	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1}, {User: 1, Name: bob}, {User: 2, Name: eve}, {User: 3, Name: ann, Collided: true}}))
-	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 2, Name: bob, Collided: true},
-		schemas.UserName{User: 3, Name: ann, Collided: true})
-	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 2, Name: eve}, {User: 2}, {User: 3, Name: ann}}))
-	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 3, Name: ann, Collided: true})
+	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1}, {User: 1, Name: bob}, {User: 2, Name: eve}, {User: 3, Name: ann}}))
+	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 2, Name: bob}, schemas.UserName{User: 3, Name: ann})
+	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 2, Name: eve}, {User: 2}, {User: 3, Name: eve}}))
+	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 3, Name: ann})
 }
 
 func namesOfErased(t *testing.T, s Store) {

@@ -76,7 +76,7 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"a cut log invents nobody, and says the same of one user as of all":  randomPast,
 		"an erased user leaves nothing, and older changes never come back":   erasedLeavesNothing,
 		"a user who comes back after an erasure is new":                      erasedComesBack,
-		"names are stored with changes, and a second name is a collision":    namesOfChanges,
+		"names are stored with changes, and a second name changes nothing":   namesOfChanges,
 		"names of the topic are stored until their tombstone":                namesOfTheTopic,
 		"an erased user's name is deleted, and a later one is stored":        namesOfErased,
 		"users of tenants that keep fewer days have nothing older":           tenantsKeepTheirDays,

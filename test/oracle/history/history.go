@@ -17,6 +17,9 @@ const usualStart = schemas.Millis(1_763_700_000_000)
 // erasedUntil is until when statuses name an erasure.
 const erasedUntil = usualStart + 60_000
 
+// namedErasedUntil is the same of erasures with names: longer than a restart re-reads heartbeats.
+const namedErasedUntil = schemas.Millis(2_000_000_000_000)
+
 // History is a log of one partition and the settings to judge it by.
 type History struct {
 	Settings              liveness.Settings
@@ -58,7 +61,7 @@ type Record struct {
 	Hide     schemas.UserID        `json:",omitempty"` // is hidden by it
 	Show     schemas.UserID        `json:",omitempty"` // is shown again
 	Erase    schemas.UserID        `json:",omitempty"` // is erased
-	Name     *schemas.Name         `json:",omitempty"` // of who is hidden or shown
+	Name     *schemas.Name         `json:",omitempty"` // of who is hidden, shown or erased
 	Rows     []Row                 `json:",omitempty"`
 }
 
@@ -164,7 +167,10 @@ func (r *Record) value(at schemas.Millis) []byte {
 		return visibility(r.Show, schemas.Everyone, r.Name)
 	}
 	if r.Erase != 0 {
-		return schemas.AppendErasure(nil, r.Erase, erasedUntil, erasedUntil, r.Forward)
+		if r.Name != nil {
+			return schemas.AppendErasure(nil, r.Erase, *r.Name, namedErasedUntil, namedErasedUntil, r.Forward)
+		}
+		return schemas.AppendErasure(nil, r.Erase, schemas.Name{}, erasedUntil, erasedUntil, r.Forward)
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), GatewayEpoch: schemas.Millis(r.Epoch),
 		Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}

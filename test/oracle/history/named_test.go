@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -100,6 +101,75 @@ func withNames(h *History, seed uint64) (*History, map[schemas.UserID]schemas.Us
 		text.Records = append(text.Records, r)
 	}
 	return &text, original
+}
+
+// namesakes are pairs of names that have one id under the key of users.
+var namesakes = [][2]schemas.Name{
+	{{Tenant: "globex", Text: "365650a50ece8463"}, {Tenant: "globex", Text: "2900f707983a2ec5"}},
+	{{Tenant: "globex", Text: "1a21c3b87d4ca93b"}, {Tenant: "acme", Text: "0146e575611aec18"}},
+}
+
+// withNamesakes is h, of users with names, where one user and rows, changes and erasures of another one with the same id
+// take the place of a user. Every row of them has its name: without it the row is of the name that is known.
+func withNamesakes(h *History, seed uint64) *History {
+	s := &source{bytes: ofSeed(^seed, 1000+16*len(h.Records))}
+	pair := one(s, namesakes...)
+	id := users.ID(pair[0].Tenant, pair[0].Text)
+	var all []schemas.UserID
+	for i := range h.Records {
+		for _, row := range h.Records[i].Rows {
+			if schemas.PartitionOf(row.User, h.Partitions) == schemas.PartitionOf(id, h.Partitions) {
+				all = append(all, row.User)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return h
+	}
+	user, often := one(s, all...), one(s, 2, 4, 10)
+	called := func(is schemas.UserID, name *schemas.Name) (schemas.UserID, *schemas.Name) {
+		if is != user {
+			return is, name
+		}
+		if s.chance(often) {
+			return id, &pair[1]
+		}
+		return id, &pair[0]
+	}
+	other := *h
+	other.Records = nil
+	for _, r := range h.Records {
+		r.Hide, r.Name = called(r.Hide, r.Name)
+		r.Show, r.Name = called(r.Show, r.Name)
+		r.Erase, r.Name = called(r.Erase, r.Name)
+		rows := r.Rows
+		r.Rows = nil
+		for _, row := range rows {
+			row.User, row.Name = called(row.User, row.Name)
+			r.Rows = append(r.Rows, row)
+		}
+		other.Records = append(other.Records, r)
+	}
+	return &other
+}
+
+func TestMachineLeavesOutTheSecondNameOfAnIDAsTheOracleDoes(t *testing.T) {
+	t.Parallel()
+	left := 0
+	for seed := range seeds(t, 1000) {
+		text, _ := withNames(fromSeed(seed), seed)
+		h := withNamesakes(text, seed)
+		compareOn(t, Machine, h)
+		compareOn(t, killed(seed).Run, h)
+		for reason := range (Runs{}).run(h.Log()).rejected {
+			if strings.Contains(reason, "two names have one id") {
+				left++
+			}
+		}
+	}
+	if left == 0 {
+		t.Error("no second name is left out")
+	}
 }
 
 func anyOf(s *source, names map[schemas.UserID]schemas.Name) schemas.UserID {

@@ -13,7 +13,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stillhere/v1/name.proto\x12\x0cstillhere.v1\"\x85\x01\n\x08UserName\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0f\n\x07user_id\x18\x02 \x01(\x03\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x10\n\x08\x63ollided\x18\x05 \x01(\x08\x12\x14\n\x0cother_tenant\x18\x06 \x01(\t\x12\x12\n\nother_name\x18\x07 \x01(\t\"H\n\x10PipelineIdentity\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0b\n\x03ids\x18\x02 \x01(\t\x12\x17\n\x0fkey_fingerprint\x18\x03 \x01(\tB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stillhere/v1/name.proto\x12\x0cstillhere.v1\"I\n\x08UserName\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0f\n\x07user_id\x18\x02 \x01(\x03\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"H\n\x10PipelineIdentity\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0b\n\x03ids\x18\x02 \x01(\t\x12\x17\n\x0fkey_fingerprint\x18\x03 \x01(\tB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'stillhere.v1.name_pb2', globals())
@@ -21,8 +21,8 @@ if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'Z2github.com/stillhere/stillhere/schemas/stillherev1'
-  _USERNAME._serialized_start=42
-  _USERNAME._serialized_end=175
-  _PIPELINEIDENTITY._serialized_start=177
-  _PIPELINEIDENTITY._serialized_end=249
+  _USERNAME._serialized_start=41
+  _USERNAME._serialized_end=114
+  _PIPELINEIDENTITY._serialized_start=116
+  _PIPELINEIDENTITY._serialized_end=188
 # @@protoc_insertion_point(module_scope)
