@@ -259,7 +259,7 @@ func (w *textWorld) erases(name, quoted string, replay []string) {
 	w.says(with([]string{"erase", name, "--tenant", "acme"}, w.kafka), `"user_id":`+quoted, `"tenant":"acme"`)
 	testkit.Until(w.T, "the user is erased", 30*time.Second, func() bool {
 		_, out, _ := w.tool(with(replay, []string{"--user", name, "--tenant", "acme"})...)
-		return out == ""
+		return strings.Count(out, "\n") == 1 && strings.Contains(out, `"cause":"erased"`)
 	})
 	w.says(with(replay, []string{"--user", name}), quoted) // the default tenant's
 	w.says(with(replay, []string{"--user", name, "--tenant", "zeta"}), quoted)
