@@ -17,19 +17,19 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4950, 2750},
+	"app":      {4750, 2450},
 	"bench":    {0, 2050},
 	"client":   {1950, 1500},
-	"cmd":      {7200, 2000},
+	"cmd":      {7150, 2000},
 	"console":  {50, 0},
 	"deploy":   {800, 750},
 	"detector": {6050, 2350},
 	"fanout":   {6850, 7450},
 	"ingest":   {2350, 2800},
-	"internal": {16100, 14550},
-	"lastseen": {10100, 9350},
+	"internal": {16000, 14550},
+	"lastseen": {9350, 9000},
 	"schemas":  {3200, 2400},
-	"test":     {0, 30600},
+	"test":     {0, 30200},
 	"tools":    {10200, 3750},
 }
 
