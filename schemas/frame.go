@@ -77,7 +77,7 @@ type Frame struct {
 	Policy *Policy
 	// TenantPolicy comes into force with this record; nil in nearly all.
 	TenantPolicy *TenantPolicy
-	// Writer and Counter tell copies of a change from the change: Counter grows with each one of the Writer.
+	// Counter grows with each change of the Writer and is about its clock, by which old copies are known.
 	// Both are 0 in beats and ticks.
 	Writer, Counter uint64
 	// KeyID is the key that MAC is made with over Signed. Empty, all three: the frame is not signed.

@@ -40,6 +40,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -109,6 +110,7 @@ type Gateway struct {
 	producer *kafka.Producer
 	config   Config
 	users    identity.Users
+	keys     *signing.Keys // nil: frames are not signed
 	schedule atomic.Pointer[schedules]
 	unfollow func() // stops following the policies, and waits
 
@@ -155,7 +157,7 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
-	g := &Gateway{producer: producer, config: c, users: cluster.Users, unfollow: func() {}}
+	g := &Gateway{producer: producer, config: c, users: cluster.Users, keys: cluster.Keys, unfollow: func() {}}
 	all, lookErr := policy.InForce(ctx, cluster)
 	inForce, known := policy.Newest(all)
 	if !known {

@@ -35,6 +35,7 @@ func (g *Gateway) ScheduleOf(tenant string) schemas.Schedule {
 // holds the lock, or is alone.
 func (g *Gateway) under() beat.Config {
 	settings := g.config.buffer(1).Under(g.inForce, g.tenants)
+	settings.NameAlways = g.keys.Bound()
 	s := &schedules{all: schemas.ScheduleOf(settings.HeartbeatInterval, g.inForce.HeartbeatJitter),
 		tenants: map[string]schemas.Schedule{}}
 	for tenant, interval := range settings.Intervals {

@@ -23,7 +23,7 @@ func (keysNew) Help() string {
   stillhere keys new > frame.keys
   stillhere all --frame-keys frame.keys
 
-To replace it, add the new one as the last line of the file everywhere, then make it the first line everywhere, give new keys to gateways, and after the retention of the heartbeats [15m] remove the old line. Processes read the file again every 10 s.`
+To replace it, add the new one as the last line of the file everywhere. When every process has logged that the file is in force, make it the first line everywhere, and wait for the same. Give new keys to gateways. Remove the old line after twice the retention of the heartbeats [15m], when no detector lags. Processes read the file again every 10 s, and use what two reads in a row find.`
 }
 
 // Run prints.

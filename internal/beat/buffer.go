@@ -93,7 +93,7 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 // rulesOf are the times of a queue.
 func rulesOf(cfg *Config) coalesce.Rules {
 	return coalesce.Rules{HeartbeatInterval: cfg.HeartbeatInterval, Intervals: cfg.Intervals, ActiveAfterIdle: cfg.ActiveAfterIdle,
-		ForgetAfter: cfg.ForgetAfter, NameAfter: cfg.NameAfter}
+		ForgetAfter: cfg.ForgetAfter, NameAfter: cfg.NameAfter, NameAlways: cfg.NameAlways}
 }
 
 // Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle, ForgetAfter and NameAfter of cfg, as after a

@@ -37,6 +37,8 @@ type Config struct {
 	// NameAfter is after how long a silence of a device the name of its user is written again, with --ids text
 	// [the shortest time after which a policy lets a silent user go, at most ForgetAfter].
 	NameAfter time.Duration
+	// NameAlways says that each row has the name of its user, as a key that is bound to tenants demands.
+	NameAlways bool
 	// AppendTimeout is how long Kafka has to acknowledge a frame [5s]. The reports of a frame that
 	// is not acknowledged by then are sent again, with their true ages.
 	AppendTimeout time.Duration

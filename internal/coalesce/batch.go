@@ -51,7 +51,7 @@ func (q *Queue) Seal(now time.Duration) *Batch {
 			User: s.user, Device: s.device, Kind: schemas.DeviceKind(s.kind), Bye: s.bye,
 			Age: age(now, s), Idle: schemas.Millis(s.idle),
 		})
-		if len(q.names) > 0 && !s.bye {
+		if len(q.names) > 0 && (!s.bye || q.rules.NameAlways) {
 			q.appendName(b, i, now)
 		}
 		b.slots = append(b.slots, i)

@@ -127,7 +127,7 @@ func (q *Queue) appendName(b *Batch, i int32, now time.Duration) {
 		return
 	}
 	n := &q.names[i]
-	if n.name != nil && (now-n.known >= NamedEvery || q.erased.before(n.known, q.slots[i].user)) {
+	if n.name != nil && (q.rules.NameAlways || now-n.known >= NamedEvery || q.erased.before(n.known, q.slots[i].user)) {
 		b.Names = append(b.Names, NamedRow{Row: len(b.Beats) - 1, Name: n.name})
 	}
 }

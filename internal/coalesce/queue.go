@@ -27,6 +27,8 @@ type Rules struct {
 	// NameAfter is after how long a silence of a device the name of its user is written again; 0: ForgetAfter. See
 	// Silence.
 	NameAfter time.Duration
+	// NameAlways says that each row has the name of its user, as a key that is bound to tenants demands.
+	NameAlways bool
 	// MaxDevices bounds the remembered devices.
 	MaxDevices int
 	// MaxInFlight is how many frames may be unacknowledged.

@@ -10,12 +10,13 @@ import (
 
 // Open are the Keys of a file of masters.
 func Open(path string) (*Keys, error) {
+	used := contents(path) // before it is read: what is written meanwhile is a change
 	masters, err := ReadMasters(path)
 	if err != nil {
 		return nil, err
 	}
 	k := Of(masters)
-	k.path, k.read = path, func() error {
+	k.path, k.used, k.read = path, used, func() error {
 		masters, err := ReadMasters(path)
 		if err == nil {
 			k.Replace(masters)
@@ -27,12 +28,13 @@ func Open(path string) (*Keys, error) {
 
 // OpenGateway is the key of the gateway with the id in a file.
 func OpenGateway(path string) (*Keys, GatewayKey, error) {
+	used := contents(path)
 	key, err := ReadGatewayKey(path)
 	if err != nil {
 		return nil, key, err
 	}
 	k := OfGateway(key)
-	k.path, k.read = path, func() error {
+	k.path, k.used, k.read = path, used, func() error {
 		next, err := ReadGatewayKey(path)
 		if err == nil && next.Gateway != key.Gateway {
 			err = notOf(next, key)
@@ -54,7 +56,7 @@ func (k *Keys) Follow(ctx context.Context, every time.Duration, log *slog.Logger
 	}
 	look := time.NewTicker(every)
 	defer look.Stop()
-	used, seen := contents(k.path), [sha256.Size]byte{}
+	seen := [sha256.Size]byte{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -62,11 +64,11 @@ func (k *Keys) Follow(ctx context.Context, every time.Duration, log *slog.Logger
 		case <-look.C:
 		}
 		now := contents(k.path)
-		if now == used || now != seen {
+		if now == k.used || now != seen {
 			seen = now
 			continue
 		}
-		used = now
+		k.used = now
 		if err := k.read(); err != nil {
 			log.Error("the changed file of frame keys is not used, the keys before it stay in force", "error", err)
 			continue

@@ -28,6 +28,7 @@ func TestKeysFollowTheirFileOnceItStaysAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		write(second.Hex()) // before Follow looks
 		var warnings bytes.Buffer
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -40,6 +41,8 @@ func TestKeysFollowTheirFileOnceItStaysAsItIs(t *testing.T) {
 				t.Errorf("after %d looks the masters are %s, want %s", looks, got, want)
 			}
 		}
+		after(2, second.Fingerprint())
+		write(first.Hex())
 		after(3, first.Fingerprint())
 		write(first.Hex() + "\n" + second.Hex()[:20])
 		after(3, first.Fingerprint())

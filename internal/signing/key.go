@@ -77,7 +77,7 @@ type GatewayKey struct {
 
 // GatewayKey derives the key of a gateway. It is bound to the tenants; nil: to none.
 func (m Master) GatewayKey(gateway schemas.GatewayID, tenants []string) (GatewayKey, error) {
-	if gateway == "" || len(gateway) > schemas.MaxGatewayID || strings.ContainsAny(string(gateway), "\r\n") {
+	if gateway == "" || len(gateway) > schemas.MaxGatewayID || strings.ContainsAny(string(gateway), "\r\n\x00") {
 		return GatewayKey{}, fmt.Errorf("the id of a gateway must have 1 to %d bytes on one line", schemas.MaxGatewayID)
 	}
 	id := keyID{fingerprint: m.Fingerprint(), tenants: slices.Compact(slices.Sorted(slices.Values(tenants)))}

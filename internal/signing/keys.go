@@ -15,8 +15,9 @@ import (
 // Keys are those of a process: nil where frames are neither signed nor checked. Any goroutine may use them.
 type Keys struct {
 	inForce atomic.Pointer[inForce]
-	path    string       // of the file that they were read from; "": none
-	read    func() error // reads it again
+	path    string            // of the file that they were read from; "": none
+	used    [sha256.Size]byte // what the file held then; Follow's
+	read    func() error      // reads it again
 }
 
 // inForce never changes.
@@ -76,6 +77,10 @@ func (k *Keys) KeyID() string {
 	}
 	return k.inForce.Load().id
 }
+
+// Bound reports whether the key that signs is a gateway's that is bound to tenants: every row of its frames has to
+// have its user's name.
+func (k *Keys) Bound() bool { return strings.Count(k.KeyID(), ":") > 1 }
 
 // Fingerprints are those of the masters, separated by spaces; "" of nil.
 func (k *Keys) Fingerprints() string {

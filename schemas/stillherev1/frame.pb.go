@@ -222,7 +222,7 @@ type Frame struct {
 	// Everything about one user is to be erased. Carries no beats.
 	Erasure *Erasure `protobuf:"bytes,20,opt,name=erasure,proto3" json:"erasure,omitempty"`
 	// The names of some rows, by ascending row, in pipelines with --ids text. A device's first
-	// beat of a session has one, and one beat in five minutes.
+	// beat of a session has one, and one beat in five minutes; under a key that is bound to tenants every row has one.
 	Named []*NamedRow `protobuf:"bytes,21,rep,name=named,proto3" json:"named,omitempty"`
 	// The policy by which the users of one tenant are judged in this partition from this record
 	// on, in pipelines with --ids text. Comes alone in its frame, and is written to every
@@ -241,8 +241,7 @@ type Frame struct {
 	Writer uint64 `protobuf:"varint,25,opt,name=writer,proto3" json:"writer,omitempty"`
 	// Grows with each change of the writer, which appends the changes of a partition in this order: its wall
 	// clock in milliseconds, or one more than the last time if that is not greater. A change whose
-	// counter is not greater than that of an earlier one of the same writer is a copy, and does not count.
-	// Writers that are not known are in the order of their counters, too.
+	// counter is more than a day from its append time is a copy of an old one, and does not count.
 	Counter uint64 `protobuf:"varint,26,opt,name=counter,proto3" json:"counter,omitempty"`
 	// Goes with forwarded: the log time of the record that the beats were written with. Their ages count up to
 	// then. 0: they count up to this record.

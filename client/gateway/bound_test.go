@@ -1,0 +1,79 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/gateway"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestEveryFrameUnderAKeyThatIsBoundToATenantCounts(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	identityKey, master := identity.NewKey(), signing.NewMaster()
+	topics := kafka.Config{Brokers: cluster.Addrs(), Users: identity.Named(identityKey)}
+	if _, err := admin.ApplyTopics(ctx, topics, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	key, err := master.GatewayKey("gw-1", []string{"acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: cluster.Addrs()}, ID: "gw-1", IdentityKey: identityKey.Hex(), Key: key.Text(),
+		FlushInterval: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := kafka.NewReader(topics, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	checker, rows, next := signing.Of([]signing.Master{master}).Checker("presence.heartbeats", 0), 0, int64(0)
+	written := func(want int) {
+		t.Helper()
+		for rows < want && ctx.Err() == nil {
+			err := reader.Read(ctx, schemas.Heartbeats, 0, next, -1, false, func(r *schemas.Record) error {
+				var frame schemas.Frame
+				next = r.Offset + 1
+				if err := errors.Join(frame.Decode(r.Value), checker.Check(&frame, r.Time)); err != nil {
+					t.Errorf("record %d is refused: %v", r.Offset, err)
+				}
+				rows += frame.Rows()
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rows != want {
+			t.Errorf("%d rows are written, want %d", rows, want)
+		}
+	}
+	ann := schemas.Name{Tenant: "acme", Text: "ann"}
+	for i := range 3 { // each is in the log before the next
+		if err := g.BeatAs(ann, "phone", schemas.Mobile, 0); err != nil {
+			t.Error(err)
+		}
+		written(i + 1)
+	}
+	if err := errors.Join(g.ByeAs(ann, "phone"), g.Close(ctx)); err != nil {
+		t.Error(err)
+	}
+	written(4)
+}
