@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,8 +13,9 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Of a log the last frames of so many partitions, so many of each, show by which masters it is signed.
-const lookedAt, lastFrames = 4, 5
+// Of a log the last frames of so many partitions, so many of each, show by which masters it is signed. Some may be
+// forged; detectors sign four ticks a second.
+const lookedAt, lastFrames = 4, 100
 
 // CheckSigned fails if detectors would refuse what a command writes to the heartbeats: their last frames are
 // signed, and none by a master that the command has.
@@ -57,7 +59,7 @@ func Signers(ctx context.Context, cluster kafka.Config) (fingerprints []string, 
 			}
 			_, rest, _ := strings.Cut(string(frame.KeyID), ":")
 			fingerprint, _, _ := strings.Cut(rest, ":")
-			if len(fingerprint) == 8 && !known[fingerprint] { // an attacker may have written it
+			if _, err := hex.DecodeString(fingerprint); err == nil && len(fingerprint) == 8 && !known[fingerprint] {
 				known[fingerprint] = true
 				fingerprints = append(fingerprints, fingerprint)
 			}
