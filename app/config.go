@@ -65,6 +65,8 @@ type Config struct {
 	// Tenants are the policies of tenants that have their own. Roles read them when they start, and
 	// follow them.
 	Tenants map[string]*schemas.Policy
+	// TenantQuotas bound tenants with a name that no record bounds or frees.
+	TenantQuotas schemas.TenantQuotas
 
 	// Retention is that of the topics: dev applies it, other processes check it against Policy.
 	Retention schemas.Retention

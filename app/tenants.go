@@ -17,7 +17,7 @@ func (b *builder) followTenants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.tenants = tenants.NewDirectory(reader, b.log)
+	b.tenants = tenants.NewDirectory(reader, b.config.TenantQuotas, b.log)
 	b.accounts = tenants.NewAccounts(b.tenants)
 	b.registry.MustRegister(b.accounts)
 	if err := b.tenants.Load(ctx); err != nil {

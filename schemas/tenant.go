@@ -77,15 +77,15 @@ func (t *Tenant) Numbers() []TenantSetting {
 }
 
 // InForce is what counts for a tenant with the record t, beside the record of AllTenants: its own values,
-// those of all, and those of DefaultQuotas. In the result 0 is no limit.
-func (t Tenant) InForce(all Tenant) Tenant {
+// those of all, and those of defaults unless it is the default tenant. In the result 0 is no limit.
+func (t Tenant) InForce(all Tenant, defaults TenantQuotas) Tenant {
 	var builtIn Tenant
 	if t.Name != "" {
-		builtIn.Quotas = DefaultQuotas
+		builtIn.Quotas = defaults
 	}
-	others, defaults := all.Numbers(), builtIn.Numbers()
+	others, own := all.Numbers(), builtIn.Numbers()
 	for i, n := range t.Numbers() {
-		*n.Value = max(0, cmp.Or(*n.Value, *others[i].Value, *defaults[i].Value))
+		*n.Value = max(0, cmp.Or(*n.Value, *others[i].Value, *own[i].Value))
 	}
 	return t
 }

@@ -62,13 +62,13 @@ func TestATenantTakesWhatItDoesNotSayFromAllAndThenFromTheDefaults(t *testing.T)
 	all := Tenant{Name: AllTenants, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8, ReadsPerSecondPerProcess: NoLimit}}
 	want := DefaultQuotas
 	want.SubscriptionsPerProcess, want.ReadsPerSecondPerProcess = 8, 0
-	if got := (Tenant{Name: "acme", Quotas: TenantQuotas{UsersOnline: NoLimit}}).InForce(all).Quotas; got != want {
+	if got := (Tenant{Name: "acme", Quotas: TenantQuotas{UsersOnline: NoLimit}}).InForce(all, DefaultQuotas).Quotas; got != want {
 		t.Errorf("acme has %+v, want %+v", got, want)
 	}
-	if got := (Tenant{}).InForce(Tenant{Name: AllTenants}).Quotas; got != (TenantQuotas{}) {
+	if got := (Tenant{}).InForce(Tenant{Name: AllTenants}, DefaultQuotas).Quotas; got != (TenantQuotas{}) {
 		t.Errorf("the default tenant has %+v although nobody set them", got)
 	}
-	if got := (Tenant{}).InForce(all).Quotas; got.SubscriptionsPerProcess != 8 || got.BeatsPerSecondPerProcess != 0 {
+	if got := (Tenant{}).InForce(all, DefaultQuotas).Quotas; got.SubscriptionsPerProcess != 8 || got.BeatsPerSecondPerProcess != 0 {
 		t.Errorf("the default tenant has %+v, want those of all", got)
 	}
 }

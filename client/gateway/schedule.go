@@ -75,7 +75,7 @@ func (g *Gateway) ofTenants(ctx context.Context, cluster kafka.Config) (*tenantP
 		reader.Close()
 		return nil, err
 	}
-	of := &tenantPolicies{tenants.NewDirectory(reader, g.config.Log), reader, shown.NewErasures(tail, g.config.Log), tail}
+	of := &tenantPolicies{tenants.NewDirectory(reader, schemas.TenantQuotas{}, g.config.Log), reader, shown.NewErasures(tail, g.config.Log), tail}
 	if err := of.Load(ctx); err != nil {
 		of.close()
 		return nil, err

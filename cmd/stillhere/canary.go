@@ -112,7 +112,7 @@ func (c *canaryCommand) Run(ctx context.Context) error {
 		config.Log = canary.Topic{Reader: reader}
 		follow = followPolicy(ctx, cluster, &inForce, c.Timeout, log)
 		if cluster.Users.Text() {
-			of := tenants.NewDirectory(reader, log)
+			of := tenants.NewDirectory(reader, schemas.TenantQuotas{}, log)
 			config.Policy = func() schemas.Policy { return inForce.Load().For(of.Policies()[user.Name.Tenant]) }
 			follow = together(follow, followTenants(ctx, of, c.Timeout, log))
 		}

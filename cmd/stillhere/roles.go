@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/console"
 )
 
@@ -71,7 +72,7 @@ func (c *roleCommand) check(name role) error { return app.Check(string(name), c.
 
 func (c *roleCommand) config() app.Config {
 	config := c.pipelineFlags.config()
-	config.Instance = instanceOf(c.Instance)
+	config.Instance, config.TenantQuotas = instanceOf(c.Instance), schemas.DefaultQuotas
 	config.Kafka, config.SchemaRegistry, config.Redis, config.Postgres = c.Kafka, c.SchemaRegistry, c.Redis, c.postgres()
 	config.Store.Postgres, config.Graph.Postgres = c.Postgres, c.Postgres
 	return config

@@ -85,7 +85,7 @@ func reportOf(record, all schemas.Tenant) tenantReport {
 			r.Own[n.Name] = *n.Value
 		}
 	}
-	in := record.InForce(all)
+	in := record.InForce(all, schemas.DefaultQuotas)
 	for _, n := range in.Numbers() {
 		r.Settings[n.Name] = nil
 		if *n.Value != 0 {
@@ -136,7 +136,7 @@ func (c *tenantsList) Run(ctx context.Context) error {
 	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tREADS/S/PROCESS\tHISTORY DAYS\tNOTE")
 	for _, t := range d.Records() {
 		reports = append(reports, reportOf(t, all))
-		in := t.InForce(all)
+		in := t.InForce(all, schemas.DefaultQuotas)
 		fmt.Fprint(table, shownTenant(t.Name))
 		for _, n := range in.Numbers() {
 			fmt.Fprint(table, "\t", shownNumber(n.Name, *n.Value))
@@ -197,7 +197,7 @@ func (c *tenantsShow) Run(ctx context.Context) error {
 		return printObject(c.Output, report, rowsOf(settingsFrom(report, all)), tenantSettingColumns)
 	}
 	fmt.Printf("tenant %s\n", shownTenant(c.Tenant))
-	in := record.InForce(all)
+	in := record.InForce(all, schemas.DefaultQuotas)
 	others, inForce := all.Numbers(), in.Numbers()
 	for i, own := range record.Numbers() {
 		from := "default"

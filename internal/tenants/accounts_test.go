@@ -26,7 +26,7 @@ func accountsWith(t *testing.T, all ...schemas.Tenant) *Accounts {
 	for _, tenant := range all {
 		log.set(tenant)
 	}
-	d := NewDirectory(log, slog.New(slog.DiscardHandler))
+	d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
 	if err := d.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

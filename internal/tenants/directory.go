@@ -22,8 +22,8 @@ type Settings struct {
 }
 
 // settingsOf are those of the tenant with the record t.
-func settingsOf(t, all schemas.Tenant) *Settings {
-	t = t.InForce(all)
+func settingsOf(t, all schemas.Tenant, defaults schemas.TenantQuotas) *Settings {
+	t = t.InForce(all, defaults)
 	return &Settings{Quotas: t.Quotas, HistoryDays: int(t.HistoryDays)}
 }
 
@@ -40,6 +40,7 @@ type Log interface {
 // Directory, as in pipelines with --ids int, has no limits.
 type Directory struct {
 	log      Log
+	defaults schemas.TenantQuotas
 	logger   *slog.Logger
 	current  atomic.Pointer[book]
 	next     int64         // the offset to read; of the goroutine that calls Load and Run
@@ -60,10 +61,11 @@ type book struct {
 // a change.
 const Interval = 3 * time.Second
 
-// NewDirectory makes a Directory without any settings; Load reads them.
-func NewDirectory(log Log, logger *slog.Logger) *Directory {
-	d := &Directory{log: log, logger: logger, interval: Interval}
-	d.current.Store(bookOf(nil))
+// NewDirectory makes a Directory without any settings; Load reads them. defaults bound tenants with a name that no
+// record bounds or frees.
+func NewDirectory(log Log, defaults schemas.TenantQuotas, logger *slog.Logger) *Directory {
+	d := &Directory{log: log, defaults: defaults, logger: logger, interval: Interval}
+	d.current.Store(bookOf(nil, defaults))
 	return d
 }
 
@@ -171,7 +173,7 @@ func (d *Directory) Load(ctx context.Context) error {
 	if err == nil {
 		d.next = end
 	}
-	book := bookOf(records)
+	book := bookOf(records, d.defaults)
 	book.policies = policies
 	d.current.Store(book)
 	if changed && d.policies != nil {
@@ -214,14 +216,14 @@ func (d *Directory) applyPolicy(policies map[string]*schemas.Policy, tenant stri
 	}
 }
 
-func bookOf(records map[string]schemas.Tenant) *book {
+func bookOf(records map[string]schemas.Tenant, defaults schemas.TenantQuotas) *book {
 	all := records[schemas.AllTenants]
-	b := &book{records: records, settings: make(map[string]*Settings, len(records)+1), others: settingsOf(schemas.Tenant{Name: schemas.AllTenants}, all)}
-	b.settings[""] = settingsOf(schemas.Tenant{}, all)
+	b := &book{records: records, settings: make(map[string]*Settings, len(records)+1), others: settingsOf(schemas.Tenant{Name: schemas.AllTenants}, all, defaults)}
+	b.settings[""] = settingsOf(schemas.Tenant{}, all, defaults)
 	b.online = b.others.Quotas.UsersOnline > 0
 	for name, t := range records {
 		if name != schemas.AllTenants {
-			b.settings[name] = settingsOf(t, all)
+			b.settings[name] = settingsOf(t, all, defaults)
 			b.online = b.online || b.settings[name].Quotas.UsersOnline > 0
 		}
 	}

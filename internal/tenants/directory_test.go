@@ -66,7 +66,7 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrTheDefaults(t *testing.T) {
 	t.Parallel()
 	log := &topic{}
 	log.append([]byte("identity"), schemas.PipelineIdentity{IDs: "text", Fingerprint: "0123456789abcdef"}.Encode())
-	d := NewDirectory(log, slog.New(slog.DiscardHandler))
+	d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
 	load := func() {
 		t.Helper()
 		if err := d.Load(t.Context()); err != nil {
@@ -121,7 +121,7 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrTheDefaults(t *testing.T) {
 func TestLookingUpSettingsAllocatesNothing(t *testing.T) { // not parallel: it counts allocations
 	log := &topic{}
 	log.set(schemas.Tenant{Name: "acme", Quotas: online(1)})
-	d := NewDirectory(log, slog.New(slog.DiscardHandler))
+	d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
 	if err := d.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestLookingUpSettingsAllocatesNothing(t *testing.T) { // not parallel: it c
 func TestChangesApplyWhileTheTopicIsReadAndStayWhileItIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{}
-		d := NewDirectory(log, slog.New(slog.DiscardHandler))
+		d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = d.Run(ctx) })
@@ -163,7 +163,7 @@ func TestPoliciesOfTenantsAreFollowed(t *testing.T) {
 	log, policy := &topic{}, schemas.DefaultPolicy()
 	set := func(p schemas.TenantPolicy) { log.append(p.Key(), p.Encode()) }
 	changes := 0
-	d := NewDirectory(log, slog.New(slog.DiscardHandler))
+	d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
 	d.Follow(func(map[string]*schemas.Policy) { changes++ })
 	load := func() {
 		t.Helper()

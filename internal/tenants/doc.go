@@ -3,7 +3,7 @@
 //	stillhere tenants set, policy set --tenant ──▶ [presence.pipeline] ──▶ Directory (one per process) ──▶ Settings(tenant), Policies
 //
 // The topic keeps every record for ever. The newest record of a tenant counts; a setting that it does
-// not name is that of the tenant "*", and without that schemas.DefaultQuotas bound tenants with a name. A process reads the topic
+// not name is that of the tenant "*", and without that schemas.DefaultQuotas bound tenants with a name, except in dev. A process reads the topic
 // when it starts and again every few seconds.
 //
 // # Failure

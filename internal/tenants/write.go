@@ -33,7 +33,7 @@ func Read(ctx context.Context, cluster kafka.Config, log *slog.Logger) (*Directo
 		return nil, err
 	}
 	defer reader.Close()
-	d := NewDirectory(reader, log)
+	d := NewDirectory(reader, schemas.DefaultQuotas, log)
 	return d, d.Load(ctx)
 }
 

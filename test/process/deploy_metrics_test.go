@@ -25,6 +25,7 @@ import (
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
 	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // metrics are names, and the labels of each.
@@ -94,7 +95,7 @@ func (c *containers) checkQueries(roles []string) {
 	fanout.NewMetrics(registry)
 	expand.NewMetrics(registry)
 	delivery.NewMetrics(registry)
-	registry.MustRegister(tenants.NewAccounts(tenants.NewDirectory(nil, nil))) // roles have it with --ids text
+	registry.MustRegister(tenants.NewAccounts(tenants.NewDirectory(nil, schemas.DefaultQuotas, nil))) // roles have it with --ids text
 	series, label := regexp.MustCompile(`(?m)^([a-z_0-9]+)(?:\{(.*)\})? \S+$`), regexp.MustCompile(`([a-z_]+)="`)
 	for _, role := range roles {
 		code, text := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+"/metrics", "")

@@ -328,7 +328,7 @@ func (w *world) begin(role, name string, change ...func(*app.Config)) *process {
 		port = (port*31 + int(c)) % 25_000
 	}
 	config := w.config
-	config.Instance = name
+	config.Instance, config.TenantQuotas = name, schemas.DefaultQuotas
 	config.Listen, config.Admin = fmt.Sprint("127.0.0.1:", 10_000+2*port), fmt.Sprint("127.0.0.1:", 10_001+2*port)
 	for _, c := range change {
 		c(&config)

@@ -13,7 +13,7 @@ import (
 // Accounts are those of tenants with these settings.
 func Accounts(tb testing.TB, all ...schemas.Tenant) *tenants.Accounts {
 	tb.Helper()
-	directory := tenants.NewDirectory(log(all), slog.New(slog.DiscardHandler))
+	directory := tenants.NewDirectory(log(all), schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
 	if err := directory.Load(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
