@@ -125,12 +125,32 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	}
 	at := DevAddresses{Kafka: stand.Addrs()[0]}
 	config.Listener = at.note(config.Listen, config.Listener)
-	err = Run(ctx, "all", config, log, func() { started(at) })
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, "all", config, log, func() { started(at) }) }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		if !errors.Is(context.Cause(ctx), embedded.ErrUnwritten) {
+			err = <-ended
+			break
+		}
+		// Kafka is gone: what the roles would still write fails after timeouts of up to a minute.
+		over := time.NewTimer(unwrittenGrace)
+		defer over.Stop()
+		select {
+		case <-ended:
+		case <-over.C:
+		}
+	}
 	if cause := context.Cause(ctx); errors.Is(cause, embedded.ErrUnwritten) {
 		return cause // what else failed followed from it
 	}
 	return err
 }
+
+// unwrittenGrace is how long roles may take to stop after the data directory could not be written. The program ends
+// then, as by a kill, and its next start finds everything that it acknowledged.
+const unwrittenGrace = 5 * time.Second
 
 // note wraps open, which stands for net.Listen when it is nil: it notes in HTTP where the first listener for
 // address is. The host stays as it is given.
