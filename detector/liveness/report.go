@@ -273,26 +273,58 @@ func (u *user) has(g *gateways, device schemas.DeviceID, life uint16) bool {
 // devices counts the devices that are present through the gateway of the life via, and finds the one heard there
 // longest ago; of several, the one with the smallest id. Presumed reports count as no device.
 func (u *user) devices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
-next:
+	const few = 128 // a gateway may send ever more devices of a user, and each beat counts them
+	if len(u.reports) > few {
+		return u.manyDevices(g, via)
+	}
+	var slots [2 * few]uint8       // a hash table: 1 + the index of each device's first report
+	var newest [few]schemas.Millis // by the same index
 	for i := range u.reports {
 		r := &u.reports[i]
 		if r.device == 0 || !r.live() || !g.counts(r, via) {
 			continue
 		}
-		for j := range i { // by index: copying each report would be most of the work
-			if o := &u.reports[j]; o.device == r.device && o.live() && g.counts(o, via) {
-				continue next
+		const golden = 2654435769 // 2^32 by the golden ratio: Fibonacci hashing
+		for slot := uint8(uint32(r.device) * golden >> 24); ; slot++ {
+			if slots[slot] == 0 {
+				slots[slot], newest[i], n = uint8(i+1), r.seen, n+1
+				break
+			}
+			if first := slots[slot] - 1; u.reports[first].device == r.device {
+				newest[first] = max(newest[first], r.seen)
+				break
 			}
 		}
-		seen := r.seen
-		for j := i + 1; j < len(u.reports); j++ {
-			if o := &u.reports[j]; o.device == r.device && o.live() && g.counts(o, via) {
-				seen = max(seen, o.seen)
-			}
+	}
+	found := false
+	for _, slot := range slots {
+		if slot == 0 {
+			continue
 		}
-		if n++; n == 1 || seen < oldestSeen || seen == oldestSeen && r.device < oldest {
-			oldest, oldestSeen = r.device, seen
+		device, seen := u.reports[slot-1].device, newest[slot-1]
+		if !found || seen < oldestSeen || seen == oldestSeen && device < oldest {
+			found, oldest, oldestSeen = true, device, seen
 		}
 	}
 	return n, oldest, oldestSeen
+}
+
+// manyDevices is devices of a user with any number of reports.
+func (u *user) manyDevices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
+	newest := map[schemas.DeviceID]schemas.Millis{}
+	for i := range u.reports {
+		if r := &u.reports[i]; r.device != 0 && r.live() && g.counts(r, via) {
+			seen, known := newest[r.device]
+			if !known || r.seen > seen {
+				newest[r.device] = r.seen
+			}
+		}
+	}
+	found := false
+	for device, seen := range newest {
+		if !found || seen < oldestSeen || seen == oldestSeen && device < oldest {
+			found, oldest, oldestSeen = true, device, seen
+		}
+	}
+	return len(newest), oldest, oldestSeen
 }
