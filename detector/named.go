@@ -66,14 +66,15 @@ func nameMismatch(field string) error {
 		Reason: "is not the name under which the user is known: two names have one id, and the first one keeps it"}
 }
 
-// alarm counts a record with a name that is not that of its user, and says so once a minute.
+// alarm counts a record with a name that is not that of its user. Of two names with one id it says so once a minute;
+// a row whose id is not that of its name is a dead letter like others.
 func (p *Partition) alarm(r *schemas.Record, err error) {
 	var why *schemas.FieldError
 	if !errors.As(err, &why) || why.Code != codeIDMismatch && why.Code != codeNameMismatch {
 		return
 	}
 	p.config.Metrics.Mismatched.Inc()
-	if now := p.config.Now(); now.Sub(p.alarmed) >= warnEvery {
+	if now := p.config.Now(); why.Code == codeNameMismatch && now.Sub(p.alarmed) >= warnEvery {
 		p.alarmed = now
 		p.log.Error("ALARM: a name is not that of its user id: the row is left out, and the user stays as it is", "offset", r.Offset, "error", err)
 	}
