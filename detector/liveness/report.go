@@ -130,6 +130,9 @@ func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, l
 // tooOld reports whether a new report would itself be the first to be dropped or evicted.
 func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas.Millis, life uint16) bool {
 	goes := func(via, most int) bool {
+		if len(u.reports) < most {
+			return false
+		}
 		n, oldest, seen := u.devices(&m.gateways, via)
 		return n >= most && (b < seen || b == seen && device < oldest)
 	}
@@ -215,6 +218,9 @@ func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
 // are present there, until there are at most most. It returns whether it removed one, and the smallest id of
 // those.
 func (m *Machine) evict(u *user, via, most int) (first schemas.DeviceID, evicted bool) {
+	if len(u.reports) <= most {
+		return 0, false
+	}
 	for n, oldest, _ := u.devices(&m.gateways, via); n > most; n, oldest, _ = u.devices(&m.gateways, via) {
 		if !evicted || oldest < first {
 			first = oldest

@@ -62,8 +62,8 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		connections: reach, log: log}, nil
 }
 
-// Append appends out to out.Partition without blocking. Frames are signed if the Config has Keys. It calls done exactly once, from another
-// goroutine or before it returns: with nil when all replicas have the record, with ErrBusy, or
+// Append appends out to out.Partition without blocking. Frames are signed if the Config has Keys. It calls
+// done exactly once, from another goroutine or before it returns: with nil when all replicas have the record, with ErrBusy, or
 // with the reason why it was not delivered in time. done must not block, and the caller must not
 // change out's bytes until then. Records of one partition are appended in the order of the calls.
 // If ctx has ended before the call, nothing is appended. Its end later has no effect: cancelling
@@ -73,18 +73,14 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
 		return
 	}
-	produce := func(out *schemas.Outgoing) {
-		record := new(kgo.Record)
-		ToKafka(record, out.Topic.Name(p.prefix), p.valueHeaders[out.Topic], out)
-		p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
-			done(p.explain(r, err))
-		})
-	}
 	if out.Topic == schemas.Heartbeats && p.signer.keys != nil {
-		p.signer.sign(&out, out.Topic.Name(p.prefix), produce)
-		return
+		defer p.signer.sign(&out, out.Topic.Name(p.prefix))()
 	}
-	produce(&out)
+	record := new(kgo.Record)
+	ToKafka(record, out.Topic.Name(p.prefix), p.valueHeaders[out.Topic], &out)
+	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
+		done(p.explain(r, err))
+	})
 }
 
 // AppendSync appends all of outs and waits until each is acknowledged or given up, or ctx ends;

@@ -21,15 +21,16 @@ func newSigner(keys *signing.Keys) *signer {
 	return &signer{keys: keys, writer: max(1, rand.Uint64())}
 }
 
-// sign signs a frame and passes it to append, which does not block. Changes are appended in the order of their
-// counters.
-func (s *signer) sign(out *schemas.Outgoing, topic string, append func(*schemas.Outgoing)) {
+// sign signs a frame. The caller calls release when it has passed the frame to the client: changes are appended in
+// the order of their counters.
+func (s *signer) sign(out *schemas.Outgoing, topic string) (release func()) {
+	release = func() {}
 	if schemas.IsChange(out.Value) {
 		s.mu.Lock()
-		defer s.mu.Unlock()
+		release = s.mu.Unlock
 		s.counter = max(s.counter+1, uint64(schemas.MillisOf(time.Now())))
 		out.Value = schemas.AppendWriter(out.Value[:len(out.Value):len(out.Value)], s.writer, s.counter)
 	}
 	out.Value = s.keys.Sign(out.Value, topic, out.Partition)
-	append(out)
+	return release
 }
