@@ -138,7 +138,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 		over := time.NewTimer(unwrittenGrace)
 		defer over.Stop()
 		select {
-		case <-ended:
+		case err = <-ended:
 		case <-over.C:
 		}
 	}
