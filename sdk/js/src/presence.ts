@@ -273,20 +273,21 @@ export class Presence extends Emitter<PresenceEvents> {
     }
     this.#heard = Date.now();
     this.#sayWanted(true);
-    const guard = () => {
-      const wait = mute * this.#interval;
-      if (Date.now() - this.#heard <= wait) {
-        this.#cancelGuard = after(wait, guard);
-        return;
-      }
+    this.#guard();
+  }
+
+  /** Asks a leading tab that has been mute for too long whether it lives, and takes its place without an answer. */
+  #guard() {
+    const wait = mute * this.#interval;
+    this.#cancelGuard();
+    this.#cancelGuard = after(wait, () => {
+      if (Date.now() - this.#heard <= wait) return this.#guard();
       this.#sayWanted(true);
       this.#cancelGuard = after(5000, () => {
         if (Date.now() - this.#heard > wait) this.#tabs?.steal();
-        else guard();
+        else this.#guard();
       });
-    };
-    this.#cancelGuard();
-    guard();
+    });
   }
 
   /** All users that are wanted, in the order of the tabs and of their watches. */
@@ -414,8 +415,9 @@ export class Presence extends Emitter<PresenceEvents> {
       case "lead":
         return this.#sayWanted(true);
       case "beat":
+        if (note.interval === this.#interval) return;
         this.#interval = note.interval;
-        return;
+        return this.#guard();
       case "state":
         for (const [id, users] of note.wants) if (id !== this.#tabs?.id) this.#others.set(id, users);
         this.#deliver(this.#replica.adopt(note.copy));
