@@ -92,7 +92,7 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, now time.Time) err
 	if _, err := conn.Exec(ctx, `DELETE FROM erased_users WHERE until <= $1`, now); err != nil {
 		return fmt.Errorf("forgetting erasures: %w", err)
 	}
-	// A program of schema 3 drops days and does not say so.
+	// A day for which no partition was ever made is not dropped, but is over as well.
 	_, err = conn.Exec(ctx, `UPDATE log_edge SET dropped_before = $1 WHERE dropped_before < $1`, horizon)
 	return err
 }

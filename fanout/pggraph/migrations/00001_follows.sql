@@ -7,6 +7,9 @@ CREATE TABLE follows (
 );
 COMMENT ON TABLE follows IS 'follower_id is told when user_id comes and goes';
 
+-- Whom a user follows, for erasures and exports.
+CREATE INDEX follows_by_follower ON follows (follower_id, user_id);
+
 -- Whose followers are told, where fan-out runs with --followers listed.
 CREATE TABLE fanout_users (
     user_id BIGINT PRIMARY KEY CHECK (user_id > 0)
@@ -27,6 +30,14 @@ CREATE TABLE follow_loads (
     changed_at TIMESTAMPTZ NOT NULL DEFAULT now()
 );
 
+-- What the users of edges are called, in pipelines with --ids text; empty in others. The tenant is
+-- empty for the default one.
+CREATE TABLE follow_names (
+    user_id BIGINT PRIMARY KEY CHECK (user_id > 0),
+    tenant  TEXT NOT NULL,
+    name    TEXT NOT NULL
+);
+
 -- Whoever deletes an edge, by whatever way, is heard by the planners' caches.
 -- +goose StatementBegin
 CREATE FUNCTION follows_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -36,7 +47,3 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 CREATE TRIGGER follows_deleted AFTER DELETE ON follows FOR EACH ROW EXECUTE FUNCTION follows_deleted();
-
--- +goose Down
-DROP TABLE follows, fanout_users, follow_ranges, follow_loads;
-DROP FUNCTION follows_deleted;

@@ -6,6 +6,9 @@ CREATE TABLE follows (
     PRIMARY KEY (user_id, follower_id)
 ) WITHOUT ROWID;
 
+-- Whom a user follows, for erasures and exports.
+CREATE INDEX follows_by_follower ON follows (follower_id, user_id);
+
 -- Whose followers are told, where fan-out runs with --followers listed.
 CREATE TABLE fanout_users (
     user_id INTEGER PRIMARY KEY CHECK (user_id > 0)
@@ -25,8 +28,10 @@ CREATE TABLE follow_loads (
     place INTEGER NOT NULL
 );
 
--- +goose Down
-DROP TABLE follows;
-DROP TABLE fanout_users;
-DROP TABLE follow_ranges;
-DROP TABLE follow_loads;
+-- What the users of edges are called, in pipelines with --ids text; empty in others. The tenant is
+-- empty for the default one.
+CREATE TABLE follow_names (
+    user_id INTEGER PRIMARY KEY CHECK (user_id > 0),
+    tenant  TEXT NOT NULL,
+    name    TEXT NOT NULL
+);

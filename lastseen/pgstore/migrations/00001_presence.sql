@@ -3,9 +3,9 @@
 
 CREATE TYPE presence_state AS ENUM ('offline', 'away', 'online');
 CREATE TYPE presence_visibility AS ENUM ('everyone', 'nobody');
--- "unspecified" is what an older program writes for a cause it does not know.
+-- "unspecified" is what a program writes for a cause of a newer one.
 CREATE TYPE presence_cause AS ENUM ('unspecified', 'first_beat', 'active_again', 'idle', 'silent', 'bye', 'gateway_lost',
-    'devices', 'visibility');
+    'devices', 'visibility', 'gateway_drained', 'device_evicted', 'erased');
 
 CREATE TABLE user_presence (
     user_id        BIGINT PRIMARY KEY,
@@ -40,10 +40,12 @@ CREATE TABLE status_changes (
     device_kinds   SMALLINT NOT NULL,
     event_id       TEXT COLLATE "C" NOT NULL,
     policy_id      TEXT NOT NULL,
+    left_out       BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (user_id, at, version)
 ) PARTITION BY RANGE (at);
 
 COMMENT ON TABLE status_changes IS 'The audit log: every published change, partitioned by UTC day.';
+COMMENT ON COLUMN status_changes.left_out IS 'How many changes of the user since the row before were not published, because there were too many in a short time.';
 
 -- Catches what has no day of its own yet, so that a write never fails for want of one.
 CREATE TABLE status_changes_default PARTITION OF status_changes DEFAULT;
@@ -51,10 +53,53 @@ CREATE TABLE status_changes_default PARTITION OF status_changes DEFAULT;
 CREATE TABLE sink_offsets (
     partition   INT PRIMARY KEY,
     next_offset BIGINT NOT NULL,
-    written_at  TIMESTAMPTZ NOT NULL DEFAULT now()
+    written_at  TIMESTAMPTZ NOT NULL DEFAULT now(),
+    -- A write without a topic leaves these two.
+    topic_id          TEXT COLLATE "C",
+    topic_next_offset BIGINT
 ) WITH (fillfactor = 50); -- one row per partition, updated all the time
 
 COMMENT ON TABLE sink_offsets IS 'The next offset of presence.transitions to be written, moved in the same transaction as the rows.';
+COMMENT ON COLUMN sink_offsets.topic_id IS 'The Kafka topic of which topic_next_offset was the next offset, as kafka-topics --describe prints it; NULL: not known.';
+COMMENT ON COLUMN sink_offsets.topic_next_offset IS 'next_offset as it was written together with topic_id. To have the sink go on from another offset, set next_offset, and topic_id to NULL.';
+
+CREATE TABLE log_edge (
+    one            BOOLEAN PRIMARY KEY DEFAULT true CHECK (one),
+    dropped_before TIMESTAMPTZ(3) NOT NULL
+);
+
+COMMENT ON TABLE log_edge IS 'Where status_changes begins: what happened before was dropped because it was older than the audit retention. No row while nothing was ever dropped.';
+
+CREATE TABLE erased_users (
+    user_id   BIGINT PRIMARY KEY,
+    partition INT NOT NULL,
+    version   BIGINT NOT NULL,
+    until     TIMESTAMPTZ(3) NOT NULL
+);
+CREATE INDEX erased_users_by_version ON erased_users (partition, version);
+
+COMMENT ON TABLE erased_users IS 'Users who were erased, and by which version: older changes are not written again. Rows are dropped at "until", when no topic has such changes any more.';
+
+-- Pipelines with --ids int leave it empty.
+CREATE TABLE names (
+    user_id  BIGINT PRIMARY KEY,
+    tenant   TEXT COLLATE "C" NOT NULL,
+    name     TEXT COLLATE "C" NOT NULL
+);
+
+-- Finds the users of a tenant.
+CREATE INDEX names_by_tenant ON names (tenant, user_id);
+
+COMMENT ON TABLE names IS 'What users are called in pipelines with names. The empty tenant is the default one.';
+
+CREATE TABLE tenant_edges (
+    tenant         TEXT COLLATE "C" PRIMARY KEY,
+    dropped_before TIMESTAMPTZ(3) NOT NULL,
+    cleaned_before TIMESTAMPTZ(3)
+);
+
+COMMENT ON TABLE tenant_edges IS 'Where status_changes begins for users of tenants that keep fewer days than the audit retention: what happened before is not shown, and is deleted in small steps.';
+COMMENT ON COLUMN tenant_edges.cleaned_before IS 'Everything from before was deleted once.';
 
 -- +goose StatementBegin
 CREATE FUNCTION presence_device_kinds(kinds SMALLINT) RETURNS TEXT[]
@@ -65,13 +110,3 @@ FROM (VALUES (1, 'mobile'), (2, 'desktop'), (3, 'web'), (4, 'bot'), (5, 'other')
 WHERE kinds & (1 << bit) <> 0
 $$;
 -- +goose StatementEnd
-
--- +goose Down
-
-DROP FUNCTION presence_device_kinds(SMALLINT);
-DROP TABLE sink_offsets;
-DROP TABLE status_changes;
-DROP TABLE user_presence;
-DROP TYPE presence_cause;
-DROP TYPE presence_visibility;
-DROP TYPE presence_state;

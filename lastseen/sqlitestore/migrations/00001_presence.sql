@@ -31,19 +31,57 @@ CREATE TABLE status_changes (
     last_seen_at   INTEGER,
     last_active_at INTEGER,
     policy_id      TEXT NOT NULL,
+    -- How many changes of the user since the row before were not published, because there were too many in a
+    -- short time.
+    left_out       INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (user_id, at, version)
 ) STRICT, WITHOUT ROWID;
 
 -- For dropping by age.
 CREATE INDEX status_changes_by_time ON status_changes (at);
 
+-- topic_id is the Kafka topic of which topic_next_offset was the next offset, as kafka-topics --describe prints it. A
+-- write without a topic leaves these two. To have the sink go on from another offset, set next_offset, and topic_id to
+-- NULL.
 CREATE TABLE sink_offsets (
-    partition   INTEGER PRIMARY KEY,
-    next_offset INTEGER NOT NULL
+    partition         INTEGER PRIMARY KEY,
+    next_offset       INTEGER NOT NULL,
+    topic_id          TEXT,
+    topic_next_offset INTEGER
 ) STRICT;
 
--- +goose Down
+-- Where the log of changes begins: what happened before was dropped because it was older
+-- than the audit retention. There is no row while nothing was ever dropped.
+CREATE TABLE log_edge (
+    one            INTEGER PRIMARY KEY CHECK (one = 1),
+    dropped_before INTEGER NOT NULL
+) STRICT;
 
-DROP TABLE sink_offsets;
-DROP TABLE status_changes;
-DROP TABLE user_presence;
+-- Users who were erased, and by which version: older changes are not written again. Rows are
+-- dropped at "until", when no topic has such changes any more.
+CREATE TABLE erased_users (
+    user_id   INTEGER PRIMARY KEY,
+    partition INTEGER NOT NULL,
+    version   INTEGER NOT NULL,
+    until     INTEGER NOT NULL
+) STRICT;
+CREATE INDEX erased_users_by_version ON erased_users (partition, version);
+
+-- What users are called in pipelines with --ids text. The empty tenant is the default one.
+CREATE TABLE names (
+    user_id  INTEGER PRIMARY KEY,
+    tenant   TEXT NOT NULL,
+    name     TEXT NOT NULL
+) STRICT;
+
+-- Finds the users of a tenant.
+CREATE INDEX names_by_tenant ON names (tenant, user_id);
+
+-- Where status_changes begins for users of tenants that keep fewer days than the audit retention: what
+-- happened before is not shown, and is deleted in small steps. Everything from before cleaned_before was
+-- deleted once.
+CREATE TABLE tenant_edges (
+    tenant         TEXT PRIMARY KEY,
+    dropped_before INTEGER NOT NULL,
+    cleaned_before INTEGER NOT NULL DEFAULT 0
+) STRICT;
