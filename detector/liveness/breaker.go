@@ -10,10 +10,10 @@ import (
 // the gateways and not their users; see ../DESIGN.md.
 
 const (
-	// breakerLives and breakerDevices are how many lives, with how many present devices, must have
+	// breakerGateways and breakerDevices are how many gateways, with how many present devices, must have
 	// been lost before the breaker compares shares.
-	breakerLives   = 3
-	breakerDevices = 100
+	breakerGateways = 3
+	breakerDevices  = 100
 	// maxStops bounds the stops in a checkpoint. Records that a restart re-reads from an older one are
 	// evaluated earlier by the allowed lateness.
 	maxStops = 4
@@ -35,7 +35,7 @@ func (m *Machine) tripBreaker(p presence) {
 		return // the checkpoint has the stops: see replayStop
 	}
 	g := &m.gateways
-	if m.breakerPercent == 0 || m.breaker.disarmed || m.clock.stopped != 0 || g.mute < breakerLives ||
+	if m.breakerPercent == 0 || m.breaker.disarmed || m.clock.stopped != 0 || len(g.mute) < breakerGateways ||
 		g.silenced < breakerDevices || int64(g.silenced)*100 <= m.breakerPercent*int64(g.present) {
 		return
 	}

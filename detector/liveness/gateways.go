@@ -18,9 +18,9 @@ type gateways struct {
 	swept    int          // where the next sweep begins
 	ends     []GatewayEnd // for the next Output
 
-	present  int // reports of present devices that came through a life
-	silenced int // of those, through lives that were lost by silence
-	mute     int // such lives with present devices
+	present  int            // reports of present devices that came through a life
+	silenced int            // of those, through lives that were lost by silence
+	mute     map[string]int // by id: such lives with present devices, if there are any
 	overflow uint64
 
 	silence  presence       // how long a gateway may be silent
@@ -166,7 +166,7 @@ type GatewayEnd struct {
 
 func newGateways() gateways {
 	g := gateways{known: map[string][]*epoch{}, standIns: map[standIn]uint16{}, lives: make([]life, firstLife),
-		swept: firstLife}
+		swept: firstLife, mute: map[string]int{}}
 	return g
 }
 
@@ -314,7 +314,7 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 	if why == silent {
 		g.silenced += l.present
 		if l.present > 0 {
-			g.mute++
+			g.mute[l.id]++
 		}
 	}
 	e.life = 0
@@ -400,7 +400,9 @@ func (g *gateways) count(r *report, n int) {
 	if l.end == silent {
 		g.silenced += n
 		if l.present == 0 || l.present+n == 0 {
-			g.mute += n
+			if g.mute[l.id] += n; g.mute[l.id] == 0 {
+				delete(g.mute, l.id)
+			}
 		}
 	}
 	l.present += n

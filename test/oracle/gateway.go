@@ -197,9 +197,9 @@ func (w *world) lostAt(l *life, p millis) bool {
 }
 
 // share counts the present reports that came through lives, those whose lives were lost by silence,
-// and these lives.
-func (w *world) share() (all, lost, lives int) {
-	mute := map[*life]bool{}
+// and the ids of their gateways.
+func (w *world) share() (all, lost, gateways int) {
+	mute := map[string]bool{}
 	for _, u := range w.users {
 		for _, r := range u.reports {
 			if r.life == nil || r.life.forwarded {
@@ -208,7 +208,7 @@ func (w *world) share() (all, lost, lives int) {
 			all++
 			if r.life.end == bySilence {
 				lost++
-				mute[r.life] = true
+				mute[r.life.of.id] = true
 			}
 		}
 	}
@@ -218,8 +218,8 @@ func (w *world) share() (all, lost, lives int) {
 // trip stops presence time at limit, at which gateways fell silent, if they had too many reports.
 // It returns whether it did.
 func (w *world) trip(limit millis) bool {
-	all, lost, lives := w.share()
-	if w.policy.BreakerPercent == 0 || w.disarmed || w.stopped != 0 || lives < 3 || lost < 100 ||
+	all, lost, gateways := w.share()
+	if w.policy.BreakerPercent == 0 || w.disarmed || w.stopped != 0 || gateways < 3 || lost < 100 ||
 		100*lost <= w.policy.BreakerPercent*all {
 		return false
 	}

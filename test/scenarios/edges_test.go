@@ -181,6 +181,26 @@ var edges = []scenario{
 		},
 	},
 	{
+		name: "E10 one gateway that falls silent three times stops nobody's time",
+		log: func(h *log) {
+			for life := range schemas.Millis(3) {
+				h.until(life*12_000).everybodyOf("a", int(life))
+			}
+			h.until(300_000)
+		},
+		check: func(t *testing.T, got []schemas.Transition) {
+			away := 0
+			for _, tr := range got {
+				if tr.To == schemas.Away && tr.Cause == schemas.GatewayLost && tr.At < start+180_000 {
+					away++
+				}
+			}
+			if away != 150 {
+				t.Errorf("%d users were away in three minutes, want the 150 of the gateway", away)
+			}
+		},
+	},
+	{
 		name: "E9 a desktop that is idle for 100 days was active 100 days ago",
 		log: func(h *log) {
 			h.at(0)
@@ -206,11 +226,16 @@ var edges = []scenario{
 // everybody is a frame of each of the first n of six gateways, with its fifty users.
 func (h *log) everybody(n int) {
 	for g := range n {
-		rows := users(50)
-		for i := range rows {
-			rows[i].User += schemas.UserID(50 * g)
-		}
-		h.via(schemas.GatewayID('a'+rune(g)), 1).frame(rows...)
+		h.everybodyOf(schemas.GatewayID('a'+rune(g)), g)
 	}
+}
+
+// everybodyOf is a frame of a gateway with the fifty users of the g-th.
+func (h *log) everybodyOf(gateway schemas.GatewayID, g int) {
+	rows := users(50)
+	for i := range rows {
+		rows[i].User += schemas.UserID(50 * g)
+	}
+	h.via(gateway, 1).frame(rows...)
 	h.via("", 0)
 }

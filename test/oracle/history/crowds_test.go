@@ -14,6 +14,9 @@ func ofCrowds(seed uint64) *History {
 	h := &History{Settings: settings(s), Partitions: 1, Start: one(s, starts...)}
 	h.Settings.BreakerPercent = one(s, 30, 30, 60, 100, 0)
 	names := []string{"a", "b", "c", "d"}[:one(s, 3, 4)]
+	if s.chance(4) {
+		names[0] = names[1] // of which some fall silent again and again
+	}
 	each := 26 + s.below(12)
 	cut := map[string]bool{}
 	after := int64(0)
