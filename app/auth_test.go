@@ -78,12 +78,12 @@ func token(t *testing.T, life time.Duration, who, id, scope string) string {
 func TestNobodySpeaksForAnotherAtAnyEndpoint(t *testing.T) {
 	t.Parallel()
 	host := authenticate(t)
-	own := token(t, time.Hour, "sub", "42", "presence:beat presence:read")
-	gateway := token(t, time.Hour, "gateway_id", "gw-1", "presence:beat")
+	own, gateway := token(t, time.Hour, "sub", "42", "presence:beat presence:read"), token(t, time.Hour, "gateway_id", "gw-1", "presence:beat")
 	admin := token(t, time.Hour, "sub", "1", "presence:admin")
 	beat := func(user string) string {
 		return `{"beats":[{"user_id":"42","device_id":1},{"user_id":"` + user + `","device_id":1}]}`
 	}
+	alive := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":"%d","beats":[]}`, time.Now().UnixMilli())
 	for _, c := range []struct {
 		name, token, request, body string
 		status                     int
@@ -94,10 +94,10 @@ func TestNobodySpeaksForAnotherAtAnyEndpoint(t *testing.T) {
 		{"wrong scope", token(t, time.Hour, "sub", "42", "presence:read"), "POST /presence/heartbeats", beat("42"), 403, "insufficient_scope"},
 		{"own beat", own, "POST /presence/heartbeats", beat("42"), 202, ""},
 		{"another's beat in the same body", own, "POST /presence/heartbeats", beat("43"), 403, "beats[1].user_id"},
-		{"a user as a gateway", own, "POST /presence/heartbeats", `{"gateway_id":"gw-1","gateway_epoch":"1","beats":[]}`, 403, "gateway_id"},
+		{"a user as a gateway", own, "POST /presence/heartbeats", alive, 403, "gateway_id"},
 		{"a gateway for anybody", gateway, "POST /presence/heartbeats", beat("43"), 202, ""},
-		{"a gateway under its name", gateway, "POST /presence/heartbeats", `{"gateway_id":"gw-1","gateway_epoch":"1","beats":[]}`, 202, ""},
-		{"a gateway under another's name", gateway, "POST /presence/heartbeats", `{"gateway_id":"gw-2","gateway_epoch":"1","beats":[]}`, 403, "gateway_id"},
+		{"a gateway under its name", gateway, "POST /presence/heartbeats", alive, 202, ""},
+		{"a gateway under another's name", gateway, "POST /presence/heartbeats", strings.Replace(alive, "gw-1", "gw-2", 1), 403, "gateway_id"},
 		{"hiding oneself", own, "PUT /presence/42/visibility", `{"visibility":"nobody"}`, 200, ""},
 		{"hiding another", own, "PUT /presence/43/visibility", `{"visibility":"nobody"}`, 403, "user_id"},
 		{"a gateway hides", gateway, "PUT /presence/43/visibility", `{"visibility":"nobody"}`, 403, "user_id"},

@@ -63,7 +63,7 @@ func TestTheMetadataOfACommitFitsIntoKafkaWhateverHappened(t *testing.T) {
 			for user := range schemas.UserID(40) {
 				beats = append(beats, schemas.Beat{User: 1 + 40*gateway + user, Device: 1, Kind: schemas.Web})
 			}
-			write(0, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: schemas.GatewayID(fmt.Sprint(gateway)), GatewayEpoch: 1, Sequence: sequence}, beats))
+			write(0, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: schemas.GatewayID(fmt.Sprint(gateway)), GatewayEpoch: now, Sequence: sequence}, beats))
 		}
 	}
 	for range 10 { // all gateways are lost, and come back

@@ -25,6 +25,9 @@ func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err er
 	}
 	if err := p.checker.Check(f, at); err != nil {
 		return false, &refusal{err}
+	if err := f.CheckEpoch(at); err != nil {
+		return false, err
+	}
 	}
 	user, name, field := f.VisibilityUser, f.VisibilityName, "visibility"
 	if f.ErasedUser != 0 {

@@ -3,6 +3,7 @@ package detector
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -391,5 +392,26 @@ func TestAnOutageDoesNotCountForAChangeThatWaitsForHours(t *testing.T) {
 	const due = start + 1000 + 60*60_000 + 60_000
 	if at[0] != at[1] || at[0] < due || at[0] > due+4000 {
 		t.Errorf("it went out at %v, and with restarts at %v, due at %v", at[0], at[1], due)
+	}
+}
+
+func TestAFrameOfAnEpochThatNoGatewayHasIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		epoch schemas.Millis
+		takes bool
+	}{
+		"now": {start, true}, "a day ahead": {start + 86_400_000, true}, "in seconds": {start / 1000, false}, "in 5138": {100_000_000_000_000, false},
+	} {
+		l := newLog(t, 0, 1)
+		l.restore(-1, "")
+		l.write(start, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: c.epoch, Sequence: 1},
+			[]schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web}}))
+		if n := len(l.transitions()); n != 0 != c.takes || len(l.out.Rejected) != 0 == c.takes {
+			t.Errorf("%s: %d transitions, rejected %v", name, n, l.out.Rejected)
+		}
+		if !c.takes && !strings.Contains(fmt.Sprint(l.out.Rejected[0].Reason), "gateway_epoch_ms: must be when the gateway started, in Unix milliseconds") {
+			t.Errorf("%s: rejected %v", name, l.out.Rejected[0].Reason)
+		}
 	}
 }

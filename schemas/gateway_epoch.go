@@ -16,3 +16,11 @@ func CheckEpoch(field string, epoch, at Millis) error {
 	}
 	return nil
 }
+
+// CheckEpoch is CheckEpoch for a frame that was appended at an instant; nil if it names no process of a gateway.
+func (f *Frame) CheckEpoch(at Millis) error {
+	if len(f.Gateway) == 0 || f.GatewayEpoch == 0 {
+		return nil
+	}
+	return CheckEpoch("gateway_epoch_ms", f.GatewayEpoch, at)
+}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -61,6 +62,8 @@ func TestBadRequestsNameTheFieldAndStoreNothing(t *testing.T) {
 		`{"gateway_id":"gw","gateway_epoch":0,"beats":[]}`:                               {"invalid_argument", "gateway_epoch", ""},
 		`{"gateway_id":"gw","gateway_epoch":"-5","beats":[]}`:                            {"invalid_argument", "gateway_epoch", ""},
 		`{"gateway_id":"gw","gateway_epoch":1e99,"beats":[]}`:                            {"invalid_argument", "gateway_epoch", ""},
+		`{"gateway_id":"gw","gateway_epoch":946684800,"beats":[]}`:                       {"invalid_argument", "gateway_epoch", "must be when the gateway started, in Unix milliseconds"},
+		`{"gateway_id":"gw","gateway_epoch":"100000000000000","beats":[]}`:               {"invalid_argument", "gateway_epoch", "must be when the gateway started, in Unix milliseconds"},
 		`{"gateway_id":7,"gateway_epoch":1,"beats":[]}`:                                  {"invalid_argument", "gateway_id", ""},
 		`{"gateway_epoch":1,"beats":[` + good + `]}`:                                     {"invalid_argument", "gateway_id", ""},
 		`{"gateway_id":"` + strings.Repeat("g", 129) + `","gateway_epoch":1,"beats":[]}`: {"invalid_argument", "gateway_id", ""},
@@ -105,7 +108,7 @@ func TestBadProtobufNamesTheField(t *testing.T) {
 		"beats[1].device_id": {Beats: []*pb.Beat{{UserId: 1, DeviceId: 1}, {UserId: 1}}},
 		"beats[0].age_ms":    {Beats: []*pb.Beat{{UserId: 1, DeviceId: 1, AgeMs: 86400001}}},
 		"beats[0].idle_ms":   {Beats: []*pb.Beat{{UserId: 1, DeviceId: 1, IdleMs: 2592000001}}},
-		"gateway_epoch":      {GatewayId: "gw"},
+		"gateway_epoch":      {GatewayId: "gw", GatewayEpoch: time.Now().Unix()},
 		"beats":              many,
 	} {
 		body, err := proto.Marshal(message)

@@ -35,7 +35,7 @@ func post(b *testing.B, cfg ingest.Config, user func(i int) string) {
 	for i := range 1000 {
 		fmt.Fprintf(&beats, `,{"user_id":"%s","device_id":7,"device_kind":"mobile","age_ms":0,"idle_ms":0}`, user(i))
 	}
-	body := `{"gateway_id":"gw-1","gateway_epoch":"1763700000000","beats":[` + beats.String()[1:] + `]}`
+	body := named("gw-1", 1, beats.String()[1:])
 	mux, stop := start(b, cfg, nowhere{})
 	defer stop()
 	b.SetBytes(int64(len(body)))

@@ -41,7 +41,7 @@ func decodeJSON(body []byte, n *naming, maxBeats int) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	return req, req.check()
+	return req, nil
 }
 
 func epoch(r *strictjson.Reader) (schemas.Millis, error) {
@@ -149,8 +149,8 @@ func readBeat(r *strictjson.Reader, beat *schemas.Beat, called *texts) error {
 	return err
 }
 
-// check applies the rules that concern more than one field.
-func (req *request) check() error {
+// check applies the rules that concern more than one field, and the clock.
+func (req *request) check(now schemas.Millis) error {
 	switch {
 	case len(req.gateway) > schemas.MaxGatewayID:
 		return schemas.Invalid("gateway_id", "must have at most "+strconv.Itoa(schemas.MaxGatewayID)+" bytes")
@@ -160,8 +160,10 @@ func (req *request) check() error {
 		return schemas.Invalid("gateway_id", "must be set when gateway_epoch is")
 	case req.gateway == "" && len(req.beats) == 0:
 		return schemas.Invalid("beats", "must not be empty, except from a gateway")
+	case req.gateway == "":
+		return nil
 	}
-	return nil
+	return schemas.CheckEpoch("gateway_epoch", req.epoch, now)
 }
 
 func tooMany(most int) error {

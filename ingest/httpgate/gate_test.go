@@ -2,6 +2,7 @@ package httpgate_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -81,6 +83,16 @@ func inBubble(t *testing.T, cfg ingest.Config, test func(d endpoint)) {
 		test(d)
 		d.stop()
 	})
+}
+
+// epoch is when the n-th process of a gateway has started today, in a bubble on its day.
+func epoch(n int) schemas.Millis {
+	return schemas.MillisOf(time.Now().Truncate(24*time.Hour)) + schemas.Millis(n)
+}
+
+// named is a request of a gateway's n-th process.
+func named(id string, n int, beats string) string {
+	return fmt.Sprintf(`{"gateway_id":%q,"gateway_epoch":"%d","beats":[%s]}`, id, epoch(n), beats)
 }
 
 // send makes a request; headers are pairs.

@@ -9,10 +9,6 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func named(id string, epoch int, beats string) string {
-	return fmt.Sprintf(`{"gateway_id":%q,"gateway_epoch":%d,"beats":[%s]}`, id, epoch, beats)
-}
-
 func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config(), func(d endpoint) {
@@ -30,7 +26,7 @@ func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
 		pass(time.Minute)
 		var last time.Time
 		for i, w := range d.log.Written() {
-			if w.Partition != schemas.PartitionOf(1, partitions) || w.Gateway != "gw-1" || w.Epoch != 5 || w.Sequence != 0 {
+			if w.Partition != schemas.PartitionOf(1, partitions) || w.Gateway != "gw-1" || w.Epoch != epoch(5) || w.Sequence != 0 {
 				t.Fatalf("got %+v", w)
 			}
 			if gap := w.At.Sub(last); i > 0 && gap > 2*time.Second {
@@ -78,7 +74,7 @@ func TestNewEpochReplacesTheOldOne(t *testing.T) {
 		pass(5 * time.Second)
 		alive := d.log.Written()[before:]
 		for _, w := range alive {
-			if w.Epoch != 6 {
+			if w.Epoch != epoch(6) {
 				t.Errorf("alive frame of epoch %d", w.Epoch)
 			}
 		}

@@ -42,6 +42,9 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 		decode = decodeProtobuf
 	}
 	req, err := decode(body, naming, g.cfg.HTTP.MaxBeats)
+	if err == nil {
+		err = req.check(schemas.MillisOf(time.Now()))
+	}
 	if err != nil {
 		return 0, err
 	}

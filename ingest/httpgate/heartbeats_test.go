@@ -22,9 +22,11 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-const twoBeats = `{"gateway_id":"gw-1","gateway_epoch":"1763700000000","beats":[` +
-	`{"user_id":"9007199254740993","device_id":7,"device_kind":"mobile","age_ms":250,"idle_ms":1000},` +
-	`{"user_id":9223372036854775807,"device_id":"4294967295","bye":true}]}`
+const (
+	twoRowsInJSON = `{"user_id":"9007199254740993","device_id":7,"device_kind":"mobile","age_ms":250,"idle_ms":1000},` +
+		`{"user_id":9223372036854775807,"device_id":"4294967295","bye":true}`
+	twoBeats = `{"beats":[` + twoRowsInJSON + `]}`
+)
 
 var twoRows = map[schemas.UserID]schemas.Beat{
 	9007199254740993:    {User: 9007199254740993, Device: 7, Kind: schemas.Mobile, Age: 250, Idle: 1000},
@@ -46,7 +48,7 @@ func TestBeatsAreAcceptedOnceKafkaHasThem(t *testing.T) {
 	inBubble(t, config(), func(d endpoint) {
 		d.log.Delay = 30 * time.Millisecond
 		began := time.Now()
-		d.wants(d.post(twoBeats), 202, `{"accepted":2}`)
+		d.wants(d.post(named("gw-1", 5, twoRowsInJSON)), 202, `{"accepted":2}`)
 		if took := time.Since(began); took != 30*time.Millisecond {
 			t.Errorf("answered after %s, want Kafka's 30 ms and nothing more", took)
 		}
@@ -55,7 +57,7 @@ func TestBeatsAreAcceptedOnceKafkaHasThem(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, twoRows)
 		}
 		for _, w := range written {
-			if w.Gateway != "gw-1" || w.Epoch != 1763700000000 || w.Sequence != 0 {
+			if w.Gateway != "gw-1" || w.Epoch != epoch(5) || w.Sequence != 0 {
 				t.Errorf("got %+v, want the gateway's name and epoch and no sequence", w)
 			}
 		}
@@ -64,7 +66,7 @@ func TestBeatsAreAcceptedOnceKafkaHasThem(t *testing.T) {
 
 func TestProtobufAndCompressedBodiesSayTheSame(t *testing.T) {
 	t.Parallel()
-	message, err := proto.Marshal(&pb.HeartbeatsRequest{GatewayId: "gw-1", GatewayEpoch: 1763700000000, Beats: []*pb.Beat{
+	message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{
 		{UserId: 9007199254740993, DeviceId: 7, DeviceKind: schemas.Mobile, AgeMs: 250, IdleMs: 1000},
 		{UserId: 9223372036854775807, DeviceId: 4294967295, Bye: true},
 	}})

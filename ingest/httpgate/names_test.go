@@ -265,7 +265,7 @@ func TestAGatewayOfSeveralTenantsNamesOneOfThemInEachRequestOrBeat(t *testing.T)
 	}{
 		{"", `{"beats":[` + annOfAcme + `,` + annOfOther + `]}`, 202, ""},
 		{"?tenant=acme", `{"beats":[{"user_id":"ann","device_id":"d"},` + annOfOther + `]}`, 202, ""},
-		{"", `{"gateway_id":"gw","gateway_epoch":1,"beats":[` + annOfAcme + `]}`, 202, ""},
+		{"", named("gw", 1, annOfAcme), 202, ""},
 		{"", `{"beats":[` + annOfAcme + `,{"user_id":"ann","device_id":"d"}]}`, 400, "tenant_needed beats[1].tenant"},
 		{"", `{"beats":[{"user_id":"ann","device_id":"d","tenant":"evil"}]}`, 403, "tenant_not_allowed beats[0].tenant"},
 		{"", `{"beats":[{"user_id":"ann","device_id":"d","tenant":""}]}`, 403, "tenant_not_allowed beats[0].tenant"},
@@ -297,7 +297,7 @@ func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
 	for tenant, want := range map[string]schemas.GatewayID{"": "gw", "acme": "acme/gw"} {
 		before := len(log.Written())
 		r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats",
-			strings.NewReader(`{"gateway_id":"gw","gateway_epoch":1,"beats":[{"user_id":"ann","device_id":1}]}`))
+			strings.NewReader(named("gw", 1, `{"user_id":"ann","device_id":1}`)))
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &ingest.Caller{Gateway: "gw", Tenant: tenant, Bound: tenant != ""})))
 		if got := log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != want {

@@ -43,7 +43,7 @@ func decodeProtobuf(body []byte, n *naming, maxBeats int) (request, error) {
 			return request{}, strictjson.Within("beats["+strconv.Itoa(i)+"]", err)
 		}
 	}
-	return req, req.check()
+	return req, nil
 }
 
 // checkBeat checks a beat and, with --ids text, resolves its names.

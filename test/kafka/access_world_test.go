@@ -429,7 +429,7 @@ func (s *subject) use(ctx context.Context, log *slog.Logger) {
 		}
 		response.Body.Close()
 	}
-	body := `{"gateway_id":"gw-1","gateway_epoch":"1763700000000","beats":[{"user_id":"7","device_id":7}]}`
+	body := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":"%d","beats":[{"user_id":"7","device_id":7}]}`, time.Now().UnixMilli())
 	if s.uses.Named {
 		body = strings.Replace(body, `"device_id":7`, `"device_id":"phone"`, 1)
 	}

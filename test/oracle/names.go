@@ -16,8 +16,17 @@ type frame struct {
 }
 
 // read decodes a record. It returns false for one that counts for nothing.
-func (l *Log) read(value []byte) (f frame, counts bool) {
-	if f.Decode(value) != nil {
+// A gateway has started in the ten years before its frame is appended, or by a wrong clock at most a day after.
+const (
+	longestRun   = schemas.Millis(10 * 365 * 24 * time.Hour / time.Millisecond)
+	clocksDiffer = schemas.Millis(24 * time.Hour / time.Millisecond)
+)
+
+func (l *Log) read(r *schemas.Record) (f frame, counts bool) {
+	if f.Decode(r.Value) != nil {
+		return f, false
+	}
+	if len(f.Gateway) > 0 && f.GatewayEpoch != 0 && (r.Time-f.GatewayEpoch > longestRun || f.GatewayEpoch-r.Time > clocksDiffer) {
 		return f, false
 	}
 	f.forged = map[int]bool{}

@@ -118,7 +118,7 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 // lost.
 func (w *world) pass(indices []int) {
 	for _, i := range indices {
-		f, counts := w.log.read(w.log.Records[i].Value)
+		f, counts := w.log.read(&w.log.Records[i])
 		if !counts {
 			continue
 		}
@@ -137,7 +137,7 @@ func (w *world) handled(kept []int) int {
 	}
 	latest := w.latestChange()
 	later := func(i int) bool {
-		_, counts := w.log.read(w.log.Records[i].Value)
+		_, counts := w.log.read(&w.log.Records[i])
 		return w.log.Records[i].Time > latest && counts
 	}
 	if n := slices.IndexFunc(kept, later); n >= 0 {

@@ -101,8 +101,9 @@ func TestTheConsoleOfAnAPIProcessWorksBesideOtherProcessesAndSaysWhichRightsItLa
 		testkit.Until(t, name+" is ready", time.Minute, func() bool { return strings.Contains(h.Err.String(), `"msg":"ready"`) })
 	}
 	rich, poor := all["rich"], all["poor"]
+	started := time.Now().UnixMilli()
 	beat := func(user int) {
-		body := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":1000,"beats":[{"user_id":"%d","device_id":7,"device_kind":"mobile"}]}`, user)
+		body := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":%d,"beats":[{"user_id":"%d","device_id":7,"device_kind":"mobile"}]}`, started, user)
 		if status, answer, err := all["ingest"].Ask(http.MethodPost, "/presence/heartbeats", "application/json", strings.NewReader(body)); err != nil || status != http.StatusAccepted {
 			t.Fatalf("a beat is answered %d %s %v", status, answer, err)
 		}

@@ -59,10 +59,11 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 				tenant = "tenant=acme"
 			}
 			api := "/console/api/"
+			started := time.Now().UnixMilli()
 			beat := func() {
-				body := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":1000,"beats":[{"user_id":%q,"device_id":"7","device_kind":"mobile"}]}`, name)
+				body := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":%d,"beats":[{"user_id":%q,"device_id":"7","device_kind":"mobile"}]}`, started, name)
 				if mode == "text" {
-					body = fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":1000,"beats":[{"user_id":%q,"tenant":"acme","device_id":"7","device_kind":"mobile"}]}`, name)
+					body = fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":%d,"beats":[{"user_id":%q,"tenant":"acme","device_id":"7","device_kind":"mobile"}]}`, started, name)
 				}
 				status, answer, err := h.Ask(http.MethodPost, "/presence/heartbeats", "application/json", strings.NewReader(body))
 				if err != nil || status >= 300 {

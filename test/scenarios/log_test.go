@@ -29,7 +29,10 @@ func (h *log) at(ms schemas.Millis) *log {
 
 // via names the gateway of the frames that follow, "" for none.
 func (h *log) via(gateway schemas.GatewayID, epoch schemas.Millis) *log {
-	h.head = schemas.FrameHead{Gateway: gateway, GatewayEpoch: epoch}
+	h.head = schemas.FrameHead{Gateway: gateway}
+	if gateway != "" {
+		h.head.GatewayEpoch = start + epoch
+	}
 	return h
 }
 
@@ -63,11 +66,11 @@ func (h *log) frame(rows ...schemas.Beat) *log {
 
 // alive is an empty frame of the gateway.
 func (h *log) alive(gateway schemas.GatewayID, epoch schemas.Millis) *log {
-	return h.append(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: epoch}, nil))
+	return h.append(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: start + epoch}, nil))
 }
 
 func (h *log) draining(gateway schemas.GatewayID, epoch schemas.Millis) *log {
-	return h.append(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: epoch, Draining: true}, nil))
+	return h.append(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: start + epoch, Draining: true}, nil))
 }
 
 func (h *log) visibility(user schemas.UserID, v schemas.Visibility) *log {

@@ -31,6 +31,7 @@ func from(begin schemas.Millis, impl history.Impl) history.Impl {
 		l.Records = slices.Clone(l.Records)
 		for i := range l.Records {
 			l.Records[i].Time += shift
+			l.Records[i].Value = startedLater(l.Records[i].Value, shift)
 		}
 		got := impl(l)
 		for i := range got {
@@ -42,6 +43,21 @@ func from(begin schemas.Millis, impl history.Impl) history.Impl {
 		}
 		return got
 	}
+}
+
+// startedLater is a frame whose gateway, if it names a process of one, has started by so much later.
+func startedLater(value []byte, shift schemas.Millis) []byte {
+	var f schemas.Frame
+	if f.Decode(value) != nil || f.GatewayEpoch == 0 {
+		return value
+	}
+	var beats []schemas.Beat
+	var beat schemas.Beat
+	for rows := f.Beats(); rows.Next(&beat); {
+		beats = append(beats, beat)
+	}
+	return schemas.AppendFrame(nil, schemas.FrameHead{Gateway: schemas.GatewayID(f.Gateway), GatewayEpoch: f.GatewayEpoch + shift,
+		Sequence: f.Sequence, Draining: f.Draining}, beats)
 }
 
 // scenario is a log and the transitions that it must cause.

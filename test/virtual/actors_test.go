@@ -36,6 +36,9 @@ func (r row) MarshalJSON() ([]byte, error) {
 	}{plain(r), int64(r.Age), int64(r.Idle)})
 }
 
+// began is when virtual time begins, and with it the gateways.
+const began = schemas.Millis(946_684_800_000)
+
 // gateway is who sends over HTTP; the zero value sends without a gateway id.
 type gateway struct {
 	ID    string         `json:"gateway_id,omitempty"`

@@ -37,7 +37,7 @@ func (c *crowds) beatUntil(end schemas.Millis) {
 			for user := range schemas.UserID(perGateway) {
 				rows = append(rows, row{User: schemas.UserID(g)*1000 + user + 1, Device: 1, Kind: "mobile"})
 			}
-			c.w.post(c.p.base, gateway{name, 1}, rows...)
+			c.w.post(c.p.base, gateway{name, began}, rows...)
 		}
 	}
 }

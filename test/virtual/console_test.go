@@ -58,7 +58,7 @@ func (o operator) beat(bye bool, users ...string) {
 		}
 		beats = append(beats, beat)
 	}
-	body := map[string]any{"gateway_id": "gw-1", "gateway_epoch": "1000", "beats": beats}
+	body := map[string]any{"gateway_id": "gw-1", "gateway_epoch": fmt.Sprint(time.Now().UnixMilli()), "beats": beats}
 	if status, answer := o.ask(http.MethodPost, o.ingest+"/presence/heartbeats", body); status != http.StatusAccepted {
 		o.Errorf("beats are answered %d %s", status, answer)
 	}

@@ -22,11 +22,11 @@ func TestScenario19OfAGatewayThatCrashesOnlyThoseWhoDoNotReconnectAreLost(t *tes
 		last := from + 45*second // of the gateway that crashes
 		for at := from; at <= last; at += 15 * second {
 			w.sleepTo(at)
-			w.mustPost(p.base, gateway{"dies", 1}, everyone...)
+			w.mustPost(p.base, gateway{"dies", began}, everyone...)
 		}
 		for at := last + 25*second; at <= last+6*minute; at += 15 * second {
 			w.sleepTo(at)
-			w.mustPost(p.base, gateway{"lives", 1}, everyone[100:]...)
+			w.mustPost(p.base, gateway{"lives", began}, everyone[100:]...)
 		}
 		w.tap.catchUp()
 		users := byUser(w.tap.committed())

@@ -61,7 +61,7 @@ func TestScenario23GatewaysThatAreCutOffForAMinutePublishNothing(t *testing.T) {
 				for user := range schemas.UserID(10) {
 					rows = append(rows, row{User: schemas.UserID(g)*100 + user + 1, Device: 1, Kind: "mobile"})
 				}
-				w.post(p.base, gateway{[]string{"gw-a", "gw-b"}[g], 1}, rows...)
+				w.post(p.base, gateway{[]string{"gw-a", "gw-b"}[g], began}, rows...)
 			}
 		}
 		for at := from; at < from+2*minute; at += 5 * second {

@@ -22,7 +22,7 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 			for _, user := range users {
 				rows = append(rows, row{User: user, Device: 1, Kind: "mobile"})
 			}
-			w.mustPost(in, gateway{through, 1}, rows...)
+			w.mustPost(in, gateway{through, began}, rows...)
 		}
 		from := now()
 		last := from + 30*second

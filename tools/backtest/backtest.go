@@ -61,7 +61,7 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 	var frame schemas.Frame
 	within := newCounted(from.Partitions(), schemas.Millis(o.WarmUp.Milliseconds()))
 	err := from.Each(ctx, func(record *schemas.Record) error {
-		if err := frame.Decode(record.Value); err != nil {
+		if frame.Decode(record.Value) != nil || frame.CheckEpoch(record.Time) != nil { // is a dead letter
 			r.Unreadable++
 			return nil
 		}

@@ -241,7 +241,7 @@ func gateways(ctx context.Context, at target, results *tally) {
 			at.request(ctx, t, "bomb", http.MethodPost, "/presence/heartbeats", token, bomb.Bytes(), "Content-Encoding", "gzip")
 		}},
 		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
-			at.request(ctx, t, "another's name", http.MethodPost, "/presence/heartbeats", token, fmt.Appendf(nil, `{"gateway_id":"gw-%d","gateway_epoch":"1","beats":[]}`, rand.IntN(1e6)))
+			at.request(ctx, t, "another's name", http.MethodPost, "/presence/heartbeats", token, fmt.Appendf(nil, `{"gateway_id":"gw-%d","gateway_epoch":"%d","beats":[]}`, rand.IntN(1e6), time.Now().UnixMilli()))
 		}},
 		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "garbage", http.MethodPost, "/presence/heartbeats", token, bytes.Repeat([]byte("["), 100_000))

@@ -53,7 +53,7 @@ type Record struct {
 	// Tenant's policy comes into force.
 	Tenant   *schemas.TenantPolicy `json:",omitempty"`
 	Gateway  string                `json:",omitempty"`
-	Epoch    int64                 `json:",omitempty"`
+	Epoch    int64                 `json:",omitempty"` // milliseconds after the start
 	Sequence uint64                `json:",omitempty"`
 	Draining bool                  `json:",omitempty"`
 	Forward  bool                  `json:",omitempty"` // the frame was forwarded by the detector of another partition
@@ -113,7 +113,7 @@ func (h *History) Log() oracle.Log {
 		}
 		at += schemas.Millis(r.After)
 		l.Records = append(l.Records, schemas.Record{Partition: h.Partition, Offset: offset, Time: at,
-			Value: r.value(at)})
+			Value: r.value(at, h.start())})
 		if i >= unseen {
 			kept = append(kept, i)
 		}
@@ -150,8 +150,8 @@ func lose(l *oracle.Log, r *Record, i int, kept []int, offset int64) ([]int, int
 	return kept, offset
 }
 
-// value is the frame of a record that is appended at an instant.
-func (r *Record) value(at schemas.Millis) []byte {
+// value is the frame of a record that is appended at an instant. Epochs count from start.
+func (r *Record) value(at, start schemas.Millis) []byte {
 	switch {
 	case r.Garbage:
 		return []byte{0xff}
@@ -172,8 +172,10 @@ func (r *Record) value(at schemas.Millis) []byte {
 		}
 		return schemas.AppendErasure(nil, r.Erase, schemas.Name{}, erasedUntil, erasedUntil, r.Forward)
 	}
-	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), GatewayEpoch: schemas.Millis(r.Epoch),
-		Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}
+	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}
+	if r.Gateway != "" {
+		head.GatewayEpoch = start + schemas.Millis(r.Epoch)
+	}
 	if r.Late != 0 {
 		head.ForwardedAt = max(1, at-schemas.Millis(r.Late))
 	}
