@@ -106,7 +106,7 @@ func segment(retention time.Duration) time.Duration { return min(retention/5, da
 // for --cohort-rate come on top.
 func (p Policy) LongestReplay() time.Duration {
 	matters := max(p.OnlineTTL+p.OfflineDebounce+p.ReconnectWindow, p.ByeDebounce)
-	longest := matters + 2*p.GatewaySilence + p.AllowedLateness
+	longest := matters + 3*p.GatewaySilence + p.AllowedLateness
 	if p.BreakerPercent != 0 {
 		longest += p.BreakerLimit
 	}

@@ -9,7 +9,7 @@ import (
 // gateways is what a partition knows of gateways: those heard recently, and the lives through which
 // devices were heard.
 type gateways struct {
-	known    map[string][]*epoch // by id
+	known    map[string]*gateway // by id
 	oldest   *epoch              // the one heard longest ago; the first of a list that ends with newest
 	newest   *epoch
 	standIns map[standIn]uint16 // lives that no frame begins or ends
@@ -26,6 +26,59 @@ type gateways struct {
 	silence  presence       // how long a gateway may be silent
 	from     schemas.Millis // since when, in log time: no gateway falls silent before
 	expiring []*epoch       // that are remembered only for their sequences
+	idle     []*gateway     // those without epochs, and some with
+}
+
+// gateway is what is known of a gateway's id.
+type gateway struct {
+	id     string
+	epochs []*epoch
+	own    latest // of its frames
+	others latest // of those that detectors forwarded
+	idle   bool   // is in the list
+}
+
+// maxEpochs is of how many epochs of a gateway frames may come within the silence that it is allowed. While there are
+// more the gateway is crowded: somebody invents epochs, and each would have a life.
+const maxEpochs = 4
+
+// latest are the epochs of a gateway with the latest frames, in any order.
+type latest [maxEpochs + 1]struct {
+	epoch schemas.Millis
+	counted
+}
+
+// crowded takes a frame of an epoch, and reports whether the gateway is crowded.
+func (l *latest) crowded(c *clock, epoch schemas.Millis, silence presence) bool {
+	place := 0
+	for i := range l {
+		if l[i].at != 0 && l[i].epoch == epoch {
+			place = i
+			break
+		}
+		if l[i].at < l[place].at {
+			place = i
+		}
+	}
+	l[place].epoch, l[place].counted = epoch, counted{c.now, silence}
+	for i := range l {
+		if !l[i].counts(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// over reports whether no frame counts any more, nor will when the breaker turns presence time back by the allowed
+// lateness, which is shorter than a minute.
+func (l *latest) over(c *clock) bool {
+	const turnedBack = 60_000 // milliseconds
+	for i := range l {
+		if l[i].at != 0 && c.presence() < c.at(l[i].at)+l[i].silence+turnedBack {
+			return false
+		}
+	}
+	return true
 }
 
 // epoch is one start of a gateway, as its last frame left it that was no duplicate.
@@ -37,15 +90,23 @@ type epoch struct {
 	life       uint16 // the current one; 0: none
 	next, prev *epoch
 	numbered   []numbered // the greatest sequence first; of a block, the oldest
+	draining   counted    // its last draining frame
 	forgotten  bool       // except for its sequences
 }
 
-// numbered is a frame with a sequence, duplicates included. It decides which other frames are
-// duplicates for as long as a gateway may be silent, by the shortest of the policies since.
+// counted is a frame that counts for as long as a gateway may be silent, by the shortest of the policies since.
+type counted struct {
+	at      schemas.Millis // 0: there is none
+	silence presence
+}
+
+// counts reports whether n still counts.
+func (n *counted) counts(c *clock) bool { return n.at != 0 && c.presence() < c.at(n.at)+n.silence }
+
+// numbered is a frame with a sequence, duplicates included. It decides which other frames are duplicates.
 type numbered struct {
 	sequence uint64
-	at       schemas.Millis
-	silence  presence
+	counted
 }
 
 // A frame can only be a duplicate of one whose sequence is in the same block of 65,536, or in the next: a
@@ -83,7 +144,7 @@ func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicat
 	}
 	e.numbered = slices.Delete(e.numbered, n, end)
 	if len(e.numbered) < maxNumbered {
-		e.numbered = slices.Insert(e.numbered, n, numbered{sequence, c.now, silence})
+		e.numbered = slices.Insert(e.numbered, n, numbered{sequence, counted{c.now, silence}})
 	}
 	return duplicate
 }
@@ -93,14 +154,16 @@ func (e *epoch) over(c *clock) bool {
 	return !slices.ContainsFunc(e.numbered, func(n numbered) bool { return n.counts(c) })
 }
 
-// counts reports whether n still decides which frames are duplicates.
-func (n *numbered) counts(c *clock) bool { return c.presence() < c.at(n.at)+n.silence }
-
 // setSilence sets how long a gateway may be silent from the log time from on.
 func (g *gateways) setSilence(silence presence, from schemas.Millis) {
 	g.silence, g.from = silence, from
-	for _, epochs := range g.known {
-		for _, e := range epochs {
+	for _, known := range g.known {
+		for i := range known.own {
+			known.own[i].silence = min(known.own[i].silence, silence)
+			known.others[i].silence = min(known.others[i].silence, silence)
+		}
+		for _, e := range known.epochs {
+			e.draining.silence = min(e.draining.silence, silence)
 			for i := range e.numbered {
 				e.numbered[i].silence = min(e.numbered[i].silence, silence)
 			}
@@ -108,8 +171,8 @@ func (g *gateways) setSilence(silence presence, from schemas.Millis) {
 	}
 }
 
-// standIn names a life of rows that come through none: they were forwarded, or their gateway is drained
-// or lost already.
+// standIn names a life of rows that come through none: they were forwarded, or their gateway is crowded,
+// drained or lost already.
 type standIn struct {
 	id    string
 	epoch schemas.Millis
@@ -140,6 +203,7 @@ const (
 	outlived         // a newer epoch of the gateway was heard
 	drained          // the gateway announced that it stops
 	forwarded        // no end: it stands for the gateway of forwarded rows
+	crowded          // no end: it stands for all epochs of a crowded gateway, and for its frames of none
 )
 
 const (
@@ -165,7 +229,7 @@ type GatewayEnd struct {
 }
 
 func newGateways() gateways {
-	g := gateways{known: map[string][]*epoch{}, standIns: map[standIn]uint16{}, lives: make([]life, firstLife),
+	g := gateways{known: map[string]*gateway{}, standIns: map[standIn]uint16{}, lives: make([]life, firstLife),
 		swept: firstLife, mute: map[string]int{}}
 	return g
 }
@@ -174,15 +238,25 @@ func newGateways() gateways {
 // returns the life that the frame's beats come through; fresh is false for a duplicate frame, which
 // does not count. missing is how many frames the sequence lacks before this one.
 func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint64, fresh bool) {
-	switch {
-	case f.Forwarded && f.Rows() > 0:
-		return g.standIn(f, forwarded), 0, true
-	case f.Forwarded, len(f.Gateway) == 0:
+	if f.Forwarded && f.Rows() == 0 || !f.Forwarded && len(f.Gateway) == 0 {
 		return noLife, 0, true
+	}
+	known := g.known[string(f.Gateway)]
+	if known == nil {
+		known = &gateway{id: string(f.Gateway), idle: true}
+		g.known[known.id], g.idle = known, append(g.idle, known)
+	}
+	switch {
+	case f.Forwarded && f.GatewayEpoch != 0 && known.others.crowded(c, f.GatewayEpoch, g.silence):
+		return g.standIn(known.id, 0, forwarded), 0, true
+	case f.Forwarded:
+		return g.standIn(known.id, f.GatewayEpoch, forwarded), 0, true
+	case f.GatewayEpoch == 0 || known.own.crowded(c, f.GatewayEpoch, g.silence):
+		return g.standIn(known.id, 0, crowded), 0, true
 	}
 	var own *epoch
 	newer := false
-	for _, e := range g.known[string(f.Gateway)] {
+	for _, e := range known.epochs {
 		switch {
 		case e.epoch == f.GatewayEpoch:
 			own = e
@@ -191,9 +265,8 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		}
 	}
 	if own == nil {
-		own = &epoch{id: string(f.Gateway), epoch: f.GatewayEpoch}
-		g.known[own.id] = append(g.known[own.id], own)
-		own.forgotten = true
+		own = &epoch{id: known.id, epoch: f.GatewayEpoch, forgotten: true}
+		known.epochs = append(known.epochs, own)
 	}
 	if own.duplicate(c, f.Sequence, g.silence) {
 		return 0, 0, false
@@ -207,7 +280,7 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		g.unlink(own)
 	}
 	g.link(own)
-	for _, e := range g.known[own.id] {
+	for _, e := range known.epochs {
 		if e.epoch < own.epoch {
 			g.lose(c, e, outlived)
 		}
@@ -216,12 +289,15 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	if own.life != 0 {
 		g.lives[own.life].heard = c.now
 	}
+	if f.Draining {
+		own.draining = counted{c.now, g.silence}
+	}
 	switch {
-	case f.Draining:
+	case own.draining.counts(c):
 		g.lose(c, own, drained)
-		return g.standIn(f, drained), missing, true
+		return g.standIn(own.id, own.epoch, drained), missing, true
 	case newer:
-		return g.standIn(f, outlived), missing, true
+		return g.standIn(own.id, own.epoch, outlived), missing, true
 	case own.life == 0:
 		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true}); own.life == 0 {
 			g.overflow++
@@ -255,11 +331,11 @@ func (g *gateways) unlink(e *epoch) {
 	e.prev, e.next = nil, nil
 }
 
-// standIn is the life of the rows of f, which come through none that a frame begins. For forwarded rows it
-// is never lost: their gateway's frames are not counted in this partition. Otherwise it is lost from
-// the beginning.
-func (g *gateways) standIn(f *schemas.Frame, end ending) uint16 {
-	key := standIn{string(f.Gateway), f.GatewayEpoch, end}
+// standIn is the life of rows that come through none that a frame begins. For forwarded rows, and those of
+// a crowded gateway, it is never lost: their gateway's frames are not counted in this partition. Otherwise it is lost
+// from the beginning.
+func (g *gateways) standIn(id string, epoch schemas.Millis, end ending) uint16 {
+	key := standIn{id, epoch, end}
 	number, ok := g.standIns[key]
 	if !ok {
 		if number = g.begin(life{id: key.id, epoch: key.epoch, end: end, used: true}); number == 0 {
@@ -323,7 +399,7 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 // lost reports whether the life had ended at the presence instant p, which is not in the future.
 func (g *gateways) lost(c *clock, number uint16, p presence) bool {
 	l := &g.lives[number]
-	if number < firstLife || l.end == forwarded {
+	if number < firstLife || l.endless() {
 		return false
 	}
 	over := c.at(l.heard) + g.silence
@@ -332,6 +408,9 @@ func (g *gateways) lost(c *clock, number uint16, p presence) bool {
 	}
 	return over <= p
 }
+
+// endless reports whether l stands for lives that end elsewhere, or cannot be told apart.
+func (l *life) endless() bool { return l.end == forwarded || l.end == crowded }
 
 // nextSilence is when the next gateway is lost by silence.
 func (g *gateways) nextSilence(c *clock) presence {
@@ -363,14 +442,15 @@ func (g *gateways) forgetSilent(c *clock, p presence) {
 
 // forget drops e.
 func (g *gateways) forget(e *epoch) {
-	if epochs := slices.DeleteFunc(g.known[e.id], func(o *epoch) bool { return o == e }); len(epochs) == 0 {
-		delete(g.known, e.id)
-	} else {
-		g.known[e.id] = epochs
+	known := g.known[e.id]
+	known.epochs = slices.DeleteFunc(known.epochs, func(o *epoch) bool { return o == e })
+	if len(known.epochs) == 0 && !known.idle {
+		known.idle, g.idle = true, append(g.idle, known)
 	}
 }
 
-// expire drops the epochs that were remembered only for sequences that no longer count.
+// expire drops the epochs that were remembered only for sequences that no longer count, and gateways without epochs
+// that are not crowded.
 func (g *gateways) expire(c *clock) {
 	g.expiring = slices.DeleteFunc(g.expiring, func(e *epoch) bool {
 		if e.forgotten && e.over(c) {
@@ -378,6 +458,13 @@ func (g *gateways) expire(c *clock) {
 			return true
 		}
 		return !e.forgotten
+	})
+	g.idle = slices.DeleteFunc(g.idle, func(known *gateway) bool {
+		if known.idle = len(known.epochs) == 0; known.idle && known.own.over(c) && known.others.over(c) {
+			delete(g.known, known.id)
+			return true
+		}
+		return !known.idle
 	})
 }
 
@@ -393,7 +480,7 @@ func (g *gateways) count(r *report, n int) {
 	}
 	l := &g.lives[r.life]
 	l.reports += n
-	if !r.live() || r.life == noPlace || l.end == forwarded {
+	if !r.live() || r.life == noPlace || l.endless() {
 		return
 	}
 	g.present += n

@@ -165,7 +165,7 @@ func (m *Machine) setPolicy(p schemas.Policy, from schemas.Millis) {
 	m.pipeline = newTiming(p)
 	m.lateness, m.reconnectWindow = ms(p.AllowedLateness), ms(p.ReconnectWindow)
 	m.gateways.setSilence(ms(p.GatewaySilence), from)
-	m.foresight = 2*m.gateways.silence + m.lateness
+	m.foresight = 3*m.gateways.silence + m.lateness
 	m.setTimings(p)
 	m.cohortStep = max(perSecond(int64(p.CohortRate), 1), perSecond(int64(p.CohortTotalRate), int64(m.partitions)))
 	m.maxDevices = p.MaxDevices

@@ -14,6 +14,42 @@ type gateway struct {
 	life  *life          // the current one; nil: none
 }
 
+// notable is a frame that counts for as long as a gateway may be silent, by the shortest of the policies since.
+type notable struct {
+	of        origin
+	forwarded bool
+	draining  bool // and no duplicate
+	at        schemas.Millis
+	silence   millis
+}
+
+func (w *world) counts(n *notable) bool { return w.presence(w.now) < w.presence(n.at)+n.silence }
+
+// notes remembers f, and reports whether its gateway is crowded: there are frames of more than four of its epochs. What
+// detectors have forwarded is counted for itself.
+func (w *world) notes(f *schemas.Frame) (crowded bool) {
+	w.notable = slices.DeleteFunc(w.notable, func(n notable) bool { // only those that never count again
+		return w.presence(w.now) > w.presence(n.at)+n.silence+60_000
+	})
+	w.notable = append(w.notable, notable{of: origin{string(f.Gateway), f.GatewayEpoch}, forwarded: f.Forwarded, at: w.now, silence: w.silence})
+	epochs := map[schemas.Millis]bool{}
+	for _, n := range w.notable {
+		if n.of.id == string(f.Gateway) && n.forwarded == f.Forwarded && w.counts(&n) {
+			epochs[n.of.epoch] = true
+		}
+	}
+	return len(epochs) > 4
+}
+
+// drains reports whether a frame of the same gateway and epoch that drained still counts. It remembers f.
+func (w *world) drains(f *schemas.Frame) bool {
+	of := origin{string(f.Gateway), f.GatewayEpoch}
+	if f.Draining {
+		w.notable = append(w.notable, notable{of: of, draining: true, at: w.now, silence: w.silence})
+	}
+	return slices.ContainsFunc(w.notable, func(n notable) bool { return n.of == of && n.draining && w.counts(&n) })
+}
+
 // numbered is a frame with a sequence, duplicates included. It decides which other frames are
 // duplicates for as long as a gateway may be silent, by the shortest of the policies since.
 type numbered struct {
@@ -51,6 +87,7 @@ type life struct {
 	end       ending
 	endedAt   schemas.Millis // log time of the record at which it ended
 	forwarded bool           // stands for a gateway that writes to another partition
+	lasts     bool           // is never lost
 }
 
 // ending is how a life ended.
@@ -61,16 +98,25 @@ const (
 	bySilence
 	byEpoch
 	byDrain
+	byCrowd // no end: the gateway has too many epochs
 )
 
 // hear applies f to its gateway, and returns the life that its rows come through; nil: the frame
 // names no gateway. It returns false for a duplicate frame, which does not count.
 func (w *world) hear(f *schemas.Frame) (*life, bool) {
-	if f.Forwarded {
-		return w.without(f, ongoing), true
-	}
-	if len(f.Gateway) == 0 {
+	of := origin{string(f.Gateway), f.GatewayEpoch}
+	if !f.Forwarded && of.id == "" || f.Forwarded && f.Rows() == 0 {
 		return nil, true
+	}
+	crowded := of.epoch == 0 || w.notes(f)
+	if crowded {
+		of.epoch = 0
+	}
+	if f.Forwarded {
+		return w.without(of, ongoing), true
+	}
+	if crowded {
+		return w.without(of, byCrowd), true
 	}
 	if w.duplicate(f) {
 		return nil, false
@@ -99,12 +145,12 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	if own.life != nil {
 		own.life.heard = w.now
 	}
-	if f.Draining {
+	if w.drains(f) {
 		w.lose(own, byDrain)
-		return w.without(f, byDrain), true
+		return w.without(of, byDrain), true
 	}
 	if outlived {
-		return w.without(f, byEpoch), true
+		return w.without(of, byEpoch), true
 	}
 	if own.life == nil {
 		own.life = &life{of: origin{own.id, own.epoch}, heard: w.now}
@@ -125,10 +171,10 @@ type lifeless struct {
 }
 
 // without is what stands for a life of a frame that belongs to none.
-func (w *world) without(f *schemas.Frame, why ending) *life {
-	key := lifeless{origin{string(f.Gateway), f.GatewayEpoch}, why}
+func (w *world) without(of origin, why ending) *life {
+	key := lifeless{of, why}
 	if w.lifeless[key] == nil {
-		w.lifeless[key] = &life{of: key.of, end: why, forwarded: why == ongoing}
+		w.lifeless[key] = &life{of: of, end: why, forwarded: why == ongoing, lasts: why == ongoing || why == byCrowd}
 	}
 	return w.lifeless[key]
 }
@@ -188,7 +234,7 @@ func (w *world) forgetSilent(limit millis) {
 // lostAt reports whether l was lost at p, as known now.
 func (w *world) lostAt(l *life, p millis) bool {
 	switch {
-	case l == nil || l.forwarded:
+	case l == nil || l.lasts:
 		return false
 	case l.end != ongoing && w.presence(l.endedAt) <= p:
 		return true
@@ -202,7 +248,7 @@ func (w *world) share() (all, lost, gateways int) {
 	mute := map[string]bool{}
 	for _, u := range w.users {
 		for _, r := range u.reports {
-			if r.life == nil || r.life.forwarded {
+			if r.life == nil || r.life.lasts {
 				continue
 			}
 			all++

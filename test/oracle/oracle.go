@@ -105,6 +105,7 @@ type world struct {
 	gateways    []*gateway
 	lifeless    map[lifeless]*life
 	numbered    []numbered
+	notable     []notable
 	disarmed    bool
 	queue       []place
 	nextRelease int64 // the earliest release to be assigned, microseconds of presence time
@@ -187,6 +188,9 @@ func (w *world) apply(f *frame) {
 			w.policyFrom = max(w.now, w.policyFrom+1)
 			for i := range w.numbered {
 				w.numbered[i].silence = min(w.numbered[i].silence, w.silence)
+			}
+			for i := range w.notable {
+				w.notable[i].silence = min(w.notable[i].silence, w.silence)
 			}
 		}
 		return

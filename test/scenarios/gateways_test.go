@@ -66,6 +66,60 @@ var gateways = []scenario{
 		want: []string{"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]"},
 	},
 	{
+		name: "22a a gateway that drains has drained for a while",
+		log: func(h *log) {
+			h.at(0).draining("a", 1).until(1000).via("a", 1).beat(1, 1, web, 0).until(20_000).via("a", 1).beat(2, 1, web, 0)
+			for at := schemas.Millis(25_000); at <= 80_000; at += 5000 {
+				h.until(at).alive("a", 1)
+			}
+		},
+		want: []string{
+			"user 1 offline→online at 1000, first_beat by device 1, seen 1000, active 1000, [web]",
+			"user 2 offline→online at 20000, first_beat by device 1, seen 20000, active 20000, [web]",
+			"user 2 online→away at 65000, silent by device 1, seen 20000, active 20000, []",
+			"user 1 online→away at 76000, gateway_drained by device 1, seen 1000, active 1000, []",
+		},
+	},
+	{
+		name: "22b the devices of a gateway's fifth epoch are not waited for when it is lost",
+		log: func(h *log) {
+			for epoch := schemas.Millis(1); epoch <= 5; epoch++ {
+				h.until(epoch*1000).via("a", epoch).beat(schemas.UserID(epoch), 1, web, 0)
+			}
+			h.until(20_000).via("a", 6).beat(6, 1, web, 0).until(70_000) // is alone again
+		},
+		want: []string{
+			"user 1 offline→online at 1000, first_beat by device 1, seen 1000, active 1000, [web]",
+			"user 2 offline→online at 2000, first_beat by device 1, seen 2000, active 2000, [web]",
+			"user 3 offline→online at 3000, first_beat by device 1, seen 3000, active 3000, [web]",
+			"user 4 offline→online at 4000, first_beat by device 1, seen 4000, active 4000, [web]",
+			"user 5 offline→online at 5000, first_beat by device 1, seen 5000, active 5000, [web]",
+			"user 6 offline→online at 20000, first_beat by device 1, seen 20000, active 20000, [web]",
+			"user 5 online→away at 50000, silent by device 1, seen 5000, active 5000, []",
+		},
+	},
+	{
+		name: "22c a bye of a later process ends devices of a gateway with too many, and a bye of those ends no other",
+		log: func(h *log) {
+			h.at(0).via("a", 1).beat(1, 1, web, 0)
+			for epoch := schemas.Millis(2); epoch <= 6; epoch++ {
+				h.until(epoch*1000).via("a", epoch).beat(schemas.UserID(epoch), 1, web, 0)
+			}
+			h.until(7000).via("a", 6).bye(1, 1).bye(5, 1)
+			h.until(20_000).via("a", 7).bye(6, 1).until(21_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 2000, first_beat by device 1, seen 2000, active 2000, [web]",
+			"user 3 offline→online at 3000, first_beat by device 1, seen 3000, active 3000, [web]",
+			"user 4 offline→online at 4000, first_beat by device 1, seen 4000, active 4000, [web]",
+			"user 5 offline→online at 5000, first_beat by device 1, seen 5000, active 5000, [web]",
+			"user 6 offline→online at 6000, first_beat by device 1, seen 6000, active 6000, [web]",
+			"user 5 online→offline at 7000, bye by device 1, seen 7000, active 5000, []",
+			"user 6 online→offline at 20000, bye by device 1, seen 20000, active 6000, []",
+		},
+	},
+	{
 		name: "23 gateways cut off for a minute publish nothing when they return",
 		log: func(h *log) {
 			h.via("a", 1).at(0).beat(1, 1, web, 0).via("b", 1).beat(2, 1, web, 0).until(60_000)
