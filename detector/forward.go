@@ -1,7 +1,6 @@
 package detector
 
 import (
-	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
@@ -39,7 +38,7 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch,
 		Forwarded: true, ForwardedAt: p.machine.LogTime()}
-	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, p.namesOf(p.out.Misrouted))
+	out.Forwards = p.router.frames(out.Forwards, head, p.misrouted())
 	if user := p.out.MisroutedErasure; user != 0 {
 		out.Forwards = append(out.Forwards,
 			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
@@ -52,29 +51,51 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	}
 }
 
-// frames appends one frame per partition to dst.
-func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []schemas.Beat,
-	names map[schemas.UserID]schemas.Name) []schemas.Outgoing {
-	slices.SortStableFunc(beats, func(a, b schemas.Beat) int {
-		return int(schemas.PartitionOf(a.User, r.partitions)) - int(schemas.PartitionOf(b.User, r.partitions))
-	})
-	for len(beats) > 0 {
-		to := schemas.PartitionOf(beats[0].User, r.partitions)
-		n := slices.IndexFunc(beats, func(b schemas.Beat) bool {
-			return schemas.PartitionOf(b.User, r.partitions) != to
-		})
-		if n < 0 {
-			n = len(beats)
+// misroutedRow is a row of a user of another partition. It keeps its name, which may not be that of the user.
+type misroutedRow struct {
+	beat schemas.Beat
+	name schemas.Name
+}
+
+// misrouted are the rows that the frame has for users of other partitions.
+func (p *Partition) misrouted() []misroutedRow {
+	named := map[int]schemas.Name{}
+	var row schemas.NamedRow
+	for names := p.frame.Names(); names.Next(&row); {
+		named[row.Row] = row.User()
+	}
+	var all []misroutedRow
+	var beat schemas.Beat
+	for rows, i := p.frame.Beats(), 0; rows.Next(&beat); i++ {
+		if schemas.PartitionOf(beat.User, p.router.partitions) != p.id {
+			all = append(all, misroutedRow{beat, named[i]})
 		}
-		value := schemas.AppendFrame(nil, head, beats[:n])
-		for i := range n {
-			if name, ok := names[beats[i].User]; ok {
-				value = schemas.AppendNamedRow(value, i, name)
-				delete(names, beats[i].User) // one row of a user is enough
+	}
+	return all
+}
+
+// frames appends one frame per partition to dst.
+func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, rows []misroutedRow) []schemas.Outgoing {
+	partitions := make([][]misroutedRow, r.partitions)
+	for _, row := range rows {
+		to := schemas.PartitionOf(row.beat.User, r.partitions)
+		partitions[to] = append(partitions[to], row)
+	}
+	for to, rows := range partitions {
+		if len(rows) == 0 {
+			continue
+		}
+		beats := make([]schemas.Beat, len(rows))
+		for i, row := range rows {
+			beats[i] = row.beat
+		}
+		value := schemas.AppendFrame(nil, head, beats)
+		for i, row := range rows {
+			if row.name != (schemas.Name{}) {
+				value = schemas.AppendNamedRow(value, i, row.name)
 			}
 		}
-		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to, Value: value})
-		beats = beats[n:]
+		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(to), Value: value})
 	}
 	return dst
 }

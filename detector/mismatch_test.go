@@ -179,3 +179,79 @@ func TestTheSecondNameTakesTheIDWhenTheFirstIsForgottenOrErased(t *testing.T) {
 		}
 	}
 }
+
+// twoNames is a frame of rows of two names of an id, and of one that says no name.
+func twoNames(first, second schemas.Name) []byte {
+	frame := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: idOf(first), Device: 1, Kind: schemas.Web},
+		{User: idOf(second), Device: 2, Kind: schemas.Mobile}, {User: idOf(second), Device: 3, Kind: schemas.Desktop}})
+	return schemas.AppendNamedRow(schemas.AppendNamedRow(frame, 0, first), 1, second)
+}
+
+func TestRowsWithoutANameGoWithTheSecondNameOfTheirFrame(t *testing.T) {
+	for _, pair := range namesakes {
+		l := namedLog(t, 0, 1)
+		l.write(start, twoNames(pair[0], pair[1]))
+		if all := l.transitions(); len(all) != 1 || all[0].Name != pair[0] || all[0].Kinds != schemas.SetOfKinds(schemas.Web) {
+			t.Errorf("%v: published %+v", pair, all)
+		}
+		if len(l.out.Rejected) != 1 {
+			t.Errorf("rejected %v", l.out.Rejected)
+		}
+	}
+}
+
+func TestForwardedRowsOfTwoNamesWithOneIDKeepTheirs(t *testing.T) {
+	for _, pair := range namesakes {
+		to := schemas.PartitionOf(idOf(pair[0]), 2)
+		l := namedLog(t, 1-to, 2)
+		l.write(start, twoNames(pair[0], pair[1]))
+		if len(l.out.Forwards) != 1 {
+			t.Fatalf("forwarded %v", l.out.Forwards)
+		}
+		var f schemas.Frame
+		if err := f.Decode(l.out.Forwards[0].Value); err != nil || l.out.Forwards[0].Partition != to || f.Rows() != 3 {
+			t.Fatalf("forwarded %v to %d, want all three rows in %d", err, l.out.Forwards[0].Partition, to)
+		}
+		called := map[int]schemas.Name{}
+		var row schemas.NamedRow
+		for names := f.Names(); names.Next(&row); {
+			called[row.Row] = row.User()
+		}
+		if len(called) != 2 || called[0] != pair[0] || called[1] != pair[1] {
+			t.Errorf("the rows are called %v", called)
+		}
+	}
+}
+
+// The second name comes just before and just after the first would be forgotten. A restart re-reads both rows without the
+// first name, so both or none count.
+func TestARowThatIsLeftOutKeepsTheFirstName(t *testing.T) {
+	for _, pair := range namesakes {
+		for way, comes := range seconds {
+			for _, restarts := range []bool{false, true} {
+				l := namedLog(t, 0, 1)
+				ann, bob := pair[0], pair[1]
+				ticks := func(from, to schemas.Millis) {
+					for at := from; at < to; at += 4000 {
+						l.write(at, schemas.AppendTick(nil))
+					}
+				}
+				l.write(start, namedBeat(ann, 1))
+				l.write(start, byeOf(ann, 1))
+				due := start + nameKept
+				ticks(start, due-4000)
+				l.write(due-1000, comes(bob))
+				if restarts {
+					l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+				}
+				if l.write(due+1000, namedBeat(bob, 3)); len(l.out.Rejected) != 1 || len(l.transitions()) != 0 {
+					t.Errorf("%v, restarted: %t: the second name %s and counts then: %+v", pair, restarts, way, l.transitions())
+				}
+				ticks(due+2000, due+nameKept+8000)
+				if l.write(due+nameKept+8000, namedBeat(bob, 2)); len(l.transitions()) != 1 {
+					t.Errorf("%v, restarted: %t: the second name does not take the id", pair, restarts)
+				}
+			}
+		}
+	}
+}

@@ -2,7 +2,6 @@ package detector
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 
 	"github.com/stillhere/stillhere/internal/stream"
@@ -25,9 +24,9 @@ func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err er
 	}
 	if err := p.checker.Check(f, at); err != nil {
 		return false, &refusal{err}
+	}
 	if err := f.CheckEpoch(at); err != nil {
 		return false, err
-	}
 	}
 	user, name, field := f.VisibilityUser, f.VisibilityName, "visibility"
 	if f.ErasedUser != 0 {
@@ -46,6 +45,7 @@ func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err er
 		return false, idMismatch(field + ".user_id")
 	}
 	p.names.forget(max(at, p.machine.LogTime()))
+	p.names.renewed = p.names.renewed[:0]
 	if called && !p.isCalled(user, name, f.ErasedUser == 0) {
 		return false, nameMismatch(field + ".name")
 	}
@@ -99,6 +99,9 @@ func (p *Partition) isCalled(user schemas.UserID, name schemas.Name, learns bool
 		_, _, known = p.names.find(user)
 	}
 	called := known == nil || known.is(name)
+	if !called {
+		p.names.renew(user)
+	}
 	if !called && p.erasedAt != nil { // in a restore
 		p.contested = append(p.contested, user)
 	}
@@ -106,9 +109,10 @@ func (p *Partition) isCalled(user schemas.UserID, name schemas.Name, learns bool
 }
 
 // leaveOutMismatches removes rows from the frame whose user_id is not the id of their name, or whose user is known
-// under another one.
+// under another one. Rows of the same user without a name go with them: a frame names each user once.
 func (p *Partition) leaveOutMismatches() (why error) {
 	var left map[int]bool
+	var users map[schemas.UserID]bool // of these rows
 	var row schemas.NamedRow
 	for names, i := p.frame.Names(), 0; names.Next(&row); i++ {
 		user, field := p.frame.User(row.Row), "named["+strconv.Itoa(i)+"]"
@@ -120,13 +124,17 @@ func (p *Partition) leaveOutMismatches() (why error) {
 		}
 		if err != nil {
 			if left == nil {
-				left, why = map[int]bool{}, err
+				left, users, why = map[int]bool{}, map[schemas.UserID]bool{}, err
 			}
-			left[row.Row] = true
+			left[row.Row], users[user] = true, true
 		}
 	}
 	if why == nil {
 		return nil
+	}
+	named := map[int]bool{}
+	for names := p.frame.Names(); names.Next(&row); {
+		named[row.Row] = true
 	}
 	f := &p.frame
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence,
@@ -137,7 +145,7 @@ func (p *Partition) leaveOutMismatches() (why error) {
 	var beat schemas.Beat
 	for i := 0; rows.Next(&beat); i++ {
 		to[i] = len(beats)
-		if !left[i] {
+		if left[i] = left[i] || users[beat.User] && !named[i]; !left[i] {
 			beats = append(beats, beat)
 		}
 	}
@@ -189,9 +197,10 @@ func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 // overPerRecord bounds how many statuses a record rewrites without the names of users who are gone.
 const overPerRecord = 1000
 
-// settleNames writes the statuses of users whose names are new, so that a restart finds the names, and of
-// some whose names are not known any more.
+// settleNames writes the statuses of users whose names are new, so that a restart finds the names, of those whose names
+// are kept for longer, and of some whose names are not known any more.
 func (p *Partition) settleNames(out *stream.Outbox) {
+	p.settleRenewed(out)
 	for _, f := range p.names.fresh {
 		if p.names.unsaved(f.user) {
 			p.restate(f.user, out)
@@ -205,6 +214,14 @@ func (p *Partition) settleNames(out *stream.Outbox) {
 		}
 	}
 	p.names.over = p.names.over[n:]
+}
+
+// settleRenewed writes the statuses of users whose names are kept for longer.
+func (p *Partition) settleRenewed(out *stream.Outbox) {
+	for _, user := range p.names.renewed {
+		p.restate(user, out)
+	}
+	p.names.renewed = p.names.renewed[:0]
 }
 
 // restate writes the status of a user again.
@@ -286,20 +303,4 @@ func (p *Partition) checkStatusName(s *schemas.Status) error {
 		return idMismatch("name")
 	}
 	return nil
-}
-
-// namesOf are the names that the frame has for users of other partitions.
-func (p *Partition) namesOf(beats []schemas.Beat) map[schemas.UserID]schemas.Name {
-	if !p.frame.Named() {
-		return nil
-	}
-	found := map[schemas.UserID]schemas.Name{}
-	var row schemas.NamedRow
-	for names := p.frame.Names(); names.Next(&row); {
-		user := p.frame.User(row.Row)
-		if slices.ContainsFunc(beats, func(b schemas.Beat) bool { return b.User == user }) {
-			found[user] = row.User()
-		}
-	}
-	return found
 }

@@ -29,6 +29,9 @@ type names struct {
 	left map[schemas.UserID]schemas.Millis
 	ends []nameEnd
 	over []schemas.UserID // whose statuses still have a name that is not known any more
+	now  schemas.Millis   // that of forget
+	// renewed are users of the record who are gone, and whose names are kept for longer.
+	renewed []schemas.UserID
 
 	forgets func(_ schemas.UserID, tenant string) // is called before a name is forgotten; may be nil
 }
@@ -318,6 +321,15 @@ func (n *names) leave(id schemas.UserID, until schemas.Millis) {
 	n.ends = append(n.ends, nameEnd{until, id})
 }
 
+// renew keeps the name of a user who is gone, because a row with another name is left out now. So a restart does not
+// read that row again without knowing the name.
+func (n *names) renew(id schemas.UserID) {
+	if _, gone := n.left[id]; gone {
+		n.leave(id, n.now+nameKept)
+		n.renewed = append(n.renewed, id)
+	}
+}
+
 // sortEnds brings the instants of a restore in order.
 func (n *names) sortEnds() {
 	slices.SortFunc(n.ends, func(a, b nameEnd) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.user, b.user)) })
@@ -325,6 +337,7 @@ func (n *names) sortEnds() {
 
 // forget forgets the names of users who are gone whose time is over.
 func (n *names) forget(now schemas.Millis) {
+	n.now = now
 	for len(n.ends) > 0 && n.ends[0].at <= now {
 		end := n.ends[0]
 		if n.ends = n.ends[1:]; n.left[end.user] == end.at {

@@ -95,6 +95,10 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	}
 	if !usable {
 		p.next = r.Offset + 1
+		if p.names != nil {
+			defer p.stamp(out, len(out.Records), len(out.Hints))
+			p.settleRenewed(out)
+		}
 		return nil
 	}
 	if p.announcePolicy {

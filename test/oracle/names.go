@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -15,13 +16,13 @@ type frame struct {
 	name   schemas.Name
 }
 
-// read decodes a record. It returns false for one that counts for nothing.
 // A gateway has started in the ten years before its frame is appended, or by a wrong clock at most a day after.
 const (
 	longestRun   = schemas.Millis(10 * 365 * 24 * time.Hour / time.Millisecond)
 	clocksDiffer = schemas.Millis(24 * time.Hour / time.Millisecond)
 )
 
+// read decodes a record. It returns false for one that counts for nothing.
 func (l *Log) read(r *schemas.Record) (f frame, counts bool) {
 	if f.Decode(r.Value) != nil {
 		return f, false
@@ -51,6 +52,24 @@ func (l *Log) read(r *schemas.Record) (f frame, counts bool) {
 	return f, f.called == 0 || l.Users.Is(f.called, f.name)
 }
 
+// forgeNameless makes the rows without a name forged whose user has another one that is: they are of the same name.
+func (f *frame) forgeNameless() {
+	called := map[int]bool{}
+	var row schemas.NamedRow
+	for names := f.Names(); names.Next(&row); {
+		called[row.Row] = true
+	}
+	var forged []schemas.UserID
+	for i := range f.forged {
+		forged = append(forged, f.User(i))
+	}
+	for i := range f.Rows() {
+		if !called[i] && slices.Contains(forged, f.User(i)) {
+			f.forged[i] = true
+		}
+	}
+}
+
 // kept is for how long the name of a user who is gone is known.
 const kept = schemas.Millis(10 * time.Minute / time.Millisecond)
 
@@ -69,7 +88,18 @@ func (w *world) refuses(f *frame, now schemas.Millis) bool {
 			delete(w.names, user)
 		}
 	}
-	return f.called != 0 && w.knows(f.called, f.name)
+	if f.called == 0 || !w.knows(f.called, f.name) {
+		return false
+	}
+	w.renew(f.called, now)
+	return true
+}
+
+// renew keeps the name of a user who is gone, because another one with the same id is left out at an instant.
+func (w *world) renew(user schemas.UserID, now schemas.Millis) {
+	if w.left[user] != 0 {
+		w.left[user] = now + kept
+	}
 }
 
 // takeNames stores the names of the users of this partition, and returns these. Of two names of a user
@@ -93,6 +123,7 @@ func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 		case f.forged[row.Row] || !mine(user):
 		case w.knows(user, name):
 			f.forged[row.Row] = true
+			w.renew(user, w.now)
 		default:
 			take(user, name)
 		}
@@ -100,6 +131,7 @@ func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 	if f.VisibilityUser != 0 && f.called != 0 && mine(f.called) {
 		take(f.called, f.name)
 	}
+	f.forgeNameless()
 	return named
 }
 
