@@ -287,8 +287,8 @@ func (f *Frame) check() error {
 		return Invalid("user_id", "has "+strconv.Itoa(f.rows)+" rows, at most 4000 are allowed")
 	case len(f.Gateway) > MaxGatewayID:
 		return Invalid("gateway_id", "must have at most 128 bytes")
-	case len(f.Gateway) > 0 && f.GatewayEpoch <= 0:
-		return Invalid("gateway_epoch_ms", "must be positive when gateway_id is set")
+	case len(f.Gateway) > 0 && f.GatewayEpoch < 0:
+		return Invalid("gateway_epoch_ms", "must not be negative")
 	case len(f.Gateway) == 0 && f.Draining:
 		return Invalid("gateway_id", "must be set in a draining frame")
 	case f.ForwardedAt < 0 || f.ForwardedAt > maxMillis:

@@ -9,7 +9,7 @@ import (
 // FrameHead holds the fields of a frame besides its beats.
 type FrameHead struct {
 	Gateway      GatewayID
-	GatewayEpoch Millis // when Gateway is not empty: when its process started
+	GatewayEpoch Millis // when its process started; 0: the frame is of none
 	Sequence     uint64
 	Draining     bool
 	Forwarded    bool

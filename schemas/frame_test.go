@@ -108,7 +108,7 @@ func TestWhatIsWrongWithAFrameIsNamed(t *testing.T) {
 			"age_ms[0]: must be at most 86400000 (24 hours)"},
 		{"an idleness of more than 30 days", encoded(&pb.Frame{UserId: one, DeviceId: dev, IdleMs: []uint32{2_592_000_001}}), "invalid_argument",
 			"idle_ms[0]: must be at most 2592000000 (30 days)"},
-		{"a gateway without epoch", encoded(&pb.Frame{GatewayId: "gw"}), "invalid_argument", "gateway_epoch_ms: must be positive when gateway_id is set"},
+		{"a negative epoch", encoded(&pb.Frame{GatewayId: "gw", GatewayEpochMs: -1}), "invalid_argument", "gateway_epoch_ms: must not be negative"},
 		{"a long gateway id", encoded(&pb.Frame{GatewayId: strings.Repeat("g", 129), GatewayEpochMs: 1}), "invalid_argument",
 			"gateway_id: must have at most 128 bytes"},
 		{"nobody draining", encoded(&pb.Frame{Draining: true}), "invalid_argument", "gateway_id: must be set in a draining frame"},

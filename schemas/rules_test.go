@@ -51,7 +51,7 @@ func byGenerated(value []byte) (contents, bool) {
 	ok = ok && !slices.ContainsFunc(m.BeatKind, func(k pb.BeatKind) bool { return k != 0 && k != 1 })
 	ok = ok && !slices.ContainsFunc(m.AgeMs, func(ms uint32) bool { return ms > 24*3600*1000 })
 	ok = ok && !slices.ContainsFunc(m.IdleMs, func(ms uint32) bool { return ms > 30*24*3600*1000 })
-	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs > 0)
+	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs >= 0)
 	ok = ok && (m.GatewayId != "" || !m.Draining)
 	ok = ok && (rows == 0 || !m.Tick && m.Visibility == nil)
 	ok = ok && m.ForwardedAtMs >= 0 && m.ForwardedAtMs <= int64(maxMillis) && (m.Forwarded || m.ForwardedAtMs == 0)

@@ -58,7 +58,7 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err != nil {
 		return 0, err
 	}
-	if req.gateway != "" {
+	if req.epoch != 0 {
 		if err := g.gateways.record(g.now(), req.gateway, req.epoch, req.beats); err != nil {
 			return 0, err
 		}
@@ -86,6 +86,9 @@ func checkCaller(caller *ingest.Caller, req *request) error {
 		if err := caller.CheckUser("beats["+strconv.Itoa(i)+"].user_id", req.beats[i].User); err != nil {
 			return err
 		}
+	}
+	if req.gateway == "" && !caller.Any {
+		req.gateway = caller.Gateway // of none of its processes, but its byes end no device that came through another
 	}
 	var err error
 	req.gateway, err = caller.GatewayID("gateway_id", req.gateway)

@@ -306,6 +306,28 @@ func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
 	}
 }
 
+// A bye ends devices of its own gateway only, so beats with a gateway's token are the gateway's.
+func TestBeatsWithAGatewaysTokenThatNameNoGatewayAreOfNoneOfItsProcesses(t *testing.T) {
+	t.Parallel()
+	log := &beattest.Log{Partitions: partitions}
+	mux, stop := start(t, config(), log)
+	t.Cleanup(stop)
+	for name, c := range map[string]struct {
+		caller *ingest.Caller
+		want   schemas.GatewayID
+	}{
+		"gateway": {&ingest.Caller{Gateway: "gw"}, "gw"}, "administrator": {&ingest.Caller{Gateway: "gw", Any: true}, ""}, "user": {&ingest.Caller{User: 1}, ""},
+	} {
+		before := len(log.Written())
+		r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats", strings.NewReader(`{"beats":[{"user_id":1,"device_id":7,"bye":true}]}`))
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), c.caller)))
+		if got := log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != c.want || got[0].Epoch != 0 {
+			t.Errorf("%s: %d %s, %+v", name, w.Code, w.Body, got)
+		}
+	}
+}
+
 func TestAnswersCallUsersAsRequestsDo(t *testing.T) {
 	t.Parallel()
 	log := &beattest.Log{Partitions: partitions}

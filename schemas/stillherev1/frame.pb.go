@@ -193,7 +193,8 @@ type Frame struct {
 	// The gateway that holds the connections, at most 128 bytes; empty for beats
 	// that came through no gateway.
 	GatewayId string `protobuf:"bytes,2,opt,name=gateway_id,json=gatewayId,proto3" json:"gateway_id,omitempty"`
-	// When the gateway process started, Unix milliseconds; goes with gateway_id.
+	// When the gateway process started, Unix milliseconds; goes with gateway_id. 0: of
+	// no process. Such beats have no reconnect window, like those without a gateway.
 	GatewayEpochMs int64 `protobuf:"varint,3,opt,name=gateway_epoch_ms,json=gatewayEpochMs,proto3" json:"gateway_epoch_ms,omitempty"`
 	// Counts the frames of one gateway epoch in one partition, from 1; 0 when the
 	// writer does not count.

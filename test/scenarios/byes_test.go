@@ -23,6 +23,22 @@ var byes = []scenario{
 		},
 	},
 	{
+		name: "a bye of none of a gateway's processes ends devices of none of them, and waits for nobody",
+		log: func(h *log) {
+			h.at(0).via("a", 1).beat(1, 1, web, 0).via("a", -start).beat(2, 1, web, 0).beat(3, 1, web, 0).via("", 0).beat(4, 1, web, 0)
+			h.until(1000).via("a", -start).bye(1, 1).bye(2, 1).bye(4, 1).until(50_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 3 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 4 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 online→offline at 1000, bye by device 1, seen 1000, active 0, []",
+			"user 3 online→away at 45000, silent by device 1, seen 0, active 0, []",
+			"user 4 online→away at 45000, silent by device 1, seen 0, active 0, []",
+		},
+	},
+	{
 		name: "a bye through a gateway ends no device without one",
 		log: func(h *log) {
 			h.at(0).beat(1, 7, web, 0).until(1000).via("a", 1).bye(1, 7).until(9000)

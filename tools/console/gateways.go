@@ -58,7 +58,7 @@ func frameOf(r *schemas.Record) (seen frameSeen) {
 		return seen
 	}
 	seen.time = r.Time
-	if len(f.Gateway) == 0 || f.Forwarded {
+	if f.GatewayEpoch == 0 || f.Forwarded {
 		return seen
 	}
 	seen.gateway, seen.epoch, seen.draining = strings.Clone(string(f.Gateway)), f.GatewayEpoch, f.Draining

@@ -158,11 +158,14 @@ func (r *Record) what() string {
 	}
 	if r.Gateway != "" {
 		name := strconv.Quote(r.Gateway) // it may contain anything, control characters too
-		text += fmt.Sprintf(", from gateway %s (started %s", name[1:len(name)-1], r.GatewayEpoch)
-		if r.Sequence > 0 {
-			text += fmt.Sprintf(", frame %d", r.Sequence)
+		text += ", from gateway " + name[1:len(name)-1]
+		if r.GatewayEpoch != 0 {
+			text += fmt.Sprintf(" (started %s", r.GatewayEpoch)
+			if r.Sequence > 0 {
+				text += fmt.Sprintf(", frame %d", r.Sequence)
+			}
+			text += ")"
 		}
-		text += ")"
 	} else if r.Kind == "beats" {
 		text += ", from no gateway"
 	}
