@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/presence"
@@ -106,4 +109,39 @@ func (f tokenFlag) header(ctx context.Context) (http.Header, error) {
 		h.Set("Authorization", "Bearer "+token)
 	}
 	return h, err
+}
+
+// rank orders origins of settings: 0 nobody gave it, 1 the file, 2 the environment, 3 the command line.
+func rank(parsed *kong.Context, file *configFile, name string) int {
+	for _, path := range parsed.Path {
+		for _, flag := range path.Flags {
+			if flag.Name != name {
+				continue
+			}
+			from := given(parsed, flag, file)
+			switch {
+			case from == "command line":
+				return 3
+			case slices.Contains(flag.Envs, from):
+				return 2
+			case from != byDefault:
+				return 1
+			}
+		}
+	}
+	return 0
+}
+
+// throughAPI reports whether a command that can work through the API or on Kafka and stores does so through the API:
+// the one whose address was given nearest to the command, and of two equally near ones the API; with none, Kafka and
+// the stores.
+func throughAPI(parsed *kong.Context, file *configFile, others ...string) (bool, error) {
+	url, other := rank(parsed, file, "url"), 0
+	for _, name := range others {
+		other = max(other, rank(parsed, file, name))
+	}
+	if url == 3 && other == 3 {
+		return false, misused(errors.New("--url: the API does it, and then no address of Kafka or a store can be given"))
+	}
+	return url > 0 && url >= other, nil
 }

@@ -30,7 +30,7 @@ type tokenCommand struct {
 	Gateway string        `help:"In place of a user: the gateway that the token is for; it may send beats of any user." env:"-"`
 	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
 	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
-	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. '*': any, for gateways and administrators. Default: the default tenant." context:"-" env:"-"`
+	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. '*': any, for gateways and administrators. Default: the default tenant." env:"-"`
 	IDs     string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
 
 	Signing app.Signing `embed:"" group:"Authentication:"`

@@ -16,30 +16,67 @@ import (
 
 // configFile is the one YAML file: names of flags, with their values. Names may be
 // cut at dashes and nested (kafka: {brokers: …}), and written with underscores.
-// Flags and the environment go before it.
+// The section of contexts that --context names overrides the others. Flags and the environment go before it.
 type configFile struct {
-	path   string
-	values map[string]string // by name of flag
-	lines  map[string]int
-	// unused is the context whose way of naming users was not taken, since the operator gave another address.
-	unused string
+	path     string
+	values   map[string]string // by name of flag
+	lines    map[string]int
+	contexts map[string]*configFile // the sections of contexts, by name
+	used     string                 // the context that was taken; empty: none
 }
 
-// configPath is the file that is named on the command line, else in the
-// environment; empty for none. It is wanted before the rest can be read.
-func configPath(args []string) string {
+// contextFlag names the context of a command.
+const contextFlag = "context"
+
+// exclusive are pairs of settings of which a command takes one.
+var exclusive = [][2]string{
+	{"token", "token-file"}, {"kafka-password", "kafka-password-file"}, {"identity-key", "identity-key-file"},
+	{"kafka-oauth-client-secret", "kafka-oauth-client-secret-file"}, {"redis-password", "redis-password-file"}, {"postgres", "sqlite"},
+}
+
+// early is a flag's value on the command line, else in the environment; empty for none. --config and --context are
+// wanted before the rest can be read.
+func early(args []string, name string) string {
 	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
-		if path, ok := strings.CutPrefix(arg, "--config="); ok {
-			return path
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return value
 		}
-		if arg == "--config" && i+1 < len(args) {
+		if arg == "--"+name && i+1 < len(args) {
 			return args[i+1]
 		}
 	}
-	return os.Getenv("STILLHERE_CONFIG")
+	return os.Getenv("STILLHERE_" + strings.ToUpper(name))
+}
+
+// use takes the settings of a context.
+func (f *configFile) use(name string) error {
+	section := f.contexts[name]
+	if section == nil {
+		there := "--config names the file that has contexts"
+		if f.path != "" {
+			there = fmt.Sprintf("%s has %q", f.path, slices.Sorted(maps.Keys(f.contexts)))
+		}
+		return fmt.Errorf("--context: there is no context %q; %s", name, there)
+	}
+	for _, pair := range exclusive {
+		_, one := section.values[pair[0]]
+		_, other := section.values[pair[1]]
+		if one || other {
+			delete(f.values, pair[0])
+			delete(f.values, pair[1])
+		}
+	}
+	maps.Copy(f.values, section.values)
+	maps.Copy(f.lines, section.lines)
+	f.used = name
+	return nil
+}
+
+func newConfigFile(path string) *configFile {
+	return &configFile{path: path, values: map[string]string{}, lines: map[string]int{}, contexts: map[string]*configFile{}}
 }
 
 func readConfigFile(path string) (*configFile, error) {
@@ -47,7 +84,7 @@ func readConfigFile(path string) (*configFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	f := &configFile{path: path, values: map[string]string{}, lines: map[string]int{}}
+	f := newConfigFile(path)
 	var document yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := decoder.Decode(&document); {
@@ -72,6 +109,10 @@ func (f *configFile) take(name string, node *yaml.Node) error {
 		var faults []error
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := strings.ReplaceAll(node.Content[i].Value, "_", "-")
+			if name == "" && f.contexts != nil && key == "contexts" {
+				faults = append(faults, f.takeContexts(node.Content[i+1]))
+				continue
+			}
 			if name != "" {
 				key = name + "-" + key
 			}
@@ -104,6 +145,23 @@ func (f *configFile) take(name string, node *yaml.Node) error {
 	return nil
 }
 
+// takeContexts reads the sections of contexts.
+func (f *configFile) takeContexts(node *yaml.Node) error {
+	if node.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: contexts must be a list of names, each with its settings", node.Line)
+	}
+	var faults []error
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		section := newConfigFile(f.path)
+		section.contexts = nil // they do not nest
+		f.contexts[node.Content[i].Value] = section
+		if err := section.take("", node.Content[i+1]); err != nil {
+			faults = append(faults, fmt.Errorf("context %q: %w", node.Content[i].Value, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
 // unknown reports names that no command knows, so that a misspelt one is not left out in silence. Other
 // commands' settings are no fault: one file serves all. The parser's Validate would report
 // no other fault beside.
@@ -130,6 +188,11 @@ func (f *configFile) unknown(app *kong.Application) error {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
 		faults = append(faults, fmt.Errorf("--config %s: line %d: there is no setting %q%s", f.path, f.lines[name], name, hint))
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.contexts)) {
+		if section := f.contexts[name]; name != f.used {
+			faults = append(faults, section.unknown(app))
+		}
 	}
 	return errors.Join(faults...)
 }

@@ -2,30 +2,22 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/stillhere/stillhere/tools/contexts"
 )
 
-// withContexts gives the test a file of contexts: prod, which is the current one, and text.
-func withContexts(t *testing.T) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "contexts.yaml")
-	t.Setenv(contexts.PathVariable, path)
-	f := &contexts.File{Current: "prod", Contexts: map[string]contexts.Settings{
-		"prod": {"url": "https://prod", "token": "prod-token", "kafka-brokers": "k1:9092,k2:9092", "kafka-user": "u", "kafka-password": "secret-p",
-			"kafka-tls": "true", "postgres": "postgres://u:secret-q@db/s"},
-		"text": {"url": "https://text", "ids": "text", "tenant": "acme", "identity-key-file": "/key"},
-	}}
-	if err := f.Write(path); err != nil {
-		t.Fatal(err)
-	}
-}
+// twoPipelines is a configuration file with contexts.
+const twoPipelines = `online-ttl: 40s
+token-file: /top.token
+contexts:
+  prod: {url: https://prod, token: prod-token, kafka: {brokers: [k1:9092, k2:9092]}, postgres: postgres://u@db/s}
+  text: {url: https://text, ids: text, tenant: acme, identity_key_file: /key}
+`
 
 // settled parses a command line with a configuration file, and returns the values of flags.
 func settled(t *testing.T, file, line string) (values map[string]string, parsed *kong.Context, config *configFile) {
@@ -56,89 +48,85 @@ func settled(t *testing.T, file, line string) (values map[string]string, parsed 
 			if p, ok := value.(*string); ok && p == nil {
 				continue
 			}
-			values[flag.Name] = written(value)
+			if list, ok := value.([]string); ok {
+				value = strings.Join(list, ",")
+			}
+			if p, ok := value.(*string); ok {
+				value = *p
+			}
+			values[flag.Name] = fmt.Sprint(value)
 		}
 	}
 	return values, parsed, config
 }
 
-func TestTheCommandLineGoesBeforeTheEnvironmentTheFileAndTheContext(t *testing.T) {
-	withContexts(t)
+func TestTheCommandLineOverridesTheEnvironmentAndItTheContextAndItTheRestOfTheFile(t *testing.T) {
 	for _, c := range []struct {
-		file, env, line string
-		want            map[string]string
+		env, line string
+		want      map[string]string
 	}{
-		{"", "", "get 1", map[string]string{"url": "https://prod", "token": "prod-token", "ids": "int"}},
-		{"", "", "get a --context text", map[string]string{"url": "https://text", "token": "", "ids": "text", "tenant": "acme"}},
-		{"", "", "get a --context=text --tenant other", map[string]string{"url": "https://text", "tenant": "other"}},
-		{"url: https://file\n", "", "get 1", map[string]string{"url": "https://file", "token": ""}},
-		{"url: https://file\n", "https://env", "get 1", map[string]string{"url": "https://env", "token": ""}},
-		{"url: https://file\n", "https://env", "get 1 --url https://line", map[string]string{"url": "https://line", "token": ""}},
-		// Credentials do not reach another server, and names of another pipeline are not those of this one.
-		{"", "", "get 1 --url https://line --context text", map[string]string{"url": "https://line", "token": "", "ids": "int"}},
-		{"", "", "replay --kafka-brokers other:9092", map[string]string{"kafka-brokers": "other:9092", "kafka-password": "", "kafka-tls": "false", "postgres": "postgres://u:secret-q@db/s"}},
-		{"", "", "replay", map[string]string{"kafka-brokers": "k1:9092,k2:9092", "kafka-password": "secret-p", "kafka-tls": "true"}},
-		// Of two that exclude each other, the one that is given counts.
-		{"", "", "replay --sqlite a.db", map[string]string{"postgres": ""}},
-		{"", "", "get 1 --token-file f", map[string]string{"token": ""}},
-		// Changes for all tenants stay such.
-		{"", "", "policy set --online-ttl 1m --context text", map[string]string{"ids": "text"}},
+		{"", "get 1", map[string]string{"url": "http://127.0.0.1:8080", "token-file": "/top.token", "ids": "int"}},
+		{"", "get 1 --context prod", map[string]string{"url": "https://prod", "token": "prod-token", "token-file": "", "ids": "int"}},
+		{"", "get a --context=text", map[string]string{"url": "https://text", "token-file": "/top.token", "ids": "text", "tenant": "acme"}},
+		{"", "get a --context text --tenant other", map[string]string{"url": "https://text", "tenant": "other"}},
+		{"https://env", "get 1 --context prod", map[string]string{"url": "https://env"}},
+		{"https://env", "get 1 --context prod --url https://line", map[string]string{"url": "https://line"}},
+		{"", "replay --context prod", map[string]string{"kafka-brokers": "k1:9092,k2:9092", "postgres": "postgres://u@db/s"}},
+		{"", "detector --context prod", map[string]string{"kafka-brokers": "k1:9092,k2:9092", "online-ttl": "40s"}},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			if c.env != "" {
 				t.Setenv("STILLHERE_URL", c.env)
 			}
-			values, _, _ := settled(t, c.file, c.line)
+			values, _, _ := settled(t, twoPipelines, c.line)
 			for name, want := range c.want {
 				if !strings.HasSuffix(values[name], want) || want == "" && values[name] != "" {
 					t.Errorf("--%s is %q, want %q", name, values[name], want)
 				}
 			}
-			if strings.HasPrefix(c.line, "policy") && values["tenant"] != "" {
-				t.Errorf("the policy is that of tenant %q", values["tenant"])
-			}
 		})
+	}
+	t.Setenv("STILLHERE_CONTEXT", "text")
+	if values, _, _ := settled(t, twoPipelines, "get a"); values["url"] != "https://text" {
+		t.Errorf("the context of the environment is not taken: %v", values)
 	}
 }
 
-func TestServersDoNotReadContexts(t *testing.T) {
-	withContexts(t)
-	for _, line := range []string{"all", "detector", "api", "channel log", "dev", "canary", "load", "config check"} {
-		values, _, _ := settled(t, "", line)
-		for name, value := range values {
-			if strings.Contains(value, "prod") || strings.Contains(value, "secret-") || strings.Contains(value, "k1:9092") {
-				t.Errorf("%s has --%s %q of a context", line, name, value)
-			}
-		}
-		code, _, errs := stillhere(t, "", append(strings.Fields(line), "--context", "prod")...)
-		if code != 2 || !strings.Contains(errs, "--context: stillhere "+line+" takes no context") {
-			t.Errorf("%s --context: code %d, %s", line, code, errs)
+func TestFaultsOfContextsSayWhatThereIs(t *testing.T) {
+	for _, c := range []struct{ file, line, want string }{
+		{twoPipelines, "get 1 --context nope", `--context: there is no context "nope"; `},
+		{twoPipelines, "get 1 --context nope", ` has ["prod" "text"]`},
+		{"", "get 1 --context nope", `there is no context "nope"; --config names the file that has contexts`},
+		{twoPipelines + "  more: {tokn: x}\n", "config check", `line 6: there is no setting "tokn"; did you mean "token"?`},
+		{twoPipelines + "  more: {tokn: x}\n", "config check --context more", `line 6: there is no setting "tokn"`},
+		{twoPipelines + "  more: {contexts: {a: b}}\n", "config check", `there is no setting "contexts-a"`},
+		{twoPipelines + "  more:\n", "config check", `context "more": must be a list of names and values`},
+		{"contexts: prod\n", "config check", "line 1: contexts must be a list of names, each with its settings"},
+	} {
+		if code, _, errs := stillhere(t, c.file, strings.Fields(c.line)...); code != 2 || !strings.Contains(errs, c.want) || strings.Count(errs, "tokn") > 1 {
+			t.Errorf("%s: code %d, want %q in %s", c.line, code, c.want, errs)
 		}
 	}
-	if code, _, errs := stillhere(t, "", "get", "1", "--context", "nobody"); code != 2 || !strings.Contains(errs, `there is no context "nobody"`) {
-		t.Errorf("a context that does not exist: code %d, %s", code, errs)
+	code, out, _ := stillhere(t, twoPipelines, "config", "check", "--context", "prod")
+	if code != 0 || !strings.Contains(out, "postgres://u@db/s") || !strings.Contains(out, "stillhere.yaml:4") {
+		t.Errorf("config check: code %d, %s", code, out)
 	}
 }
 
 func TestTheAPIOrKafkaErasesAsTheNearestAddressSays(t *testing.T) {
 	for _, c := range []struct {
 		file, line string
-		contexts   bool
 		api        bool
 	}{
-		{"", "erase 1", false, false},
-		{"", "erase 1 --url https://line", false, true},
-		{"", "erase 1 --api https://line", false, true},
-		{"url: https://file\nkafka-brokers: k:1\n", "erase 1", false, false},
-		{"url: https://file\n", "erase 1", false, true},
-		{"kafka-brokers: k:1\n", "erase 1 --url https://line", false, true},
-		{"", "erase 1", true, true},
-		{"", "erase 1 --kafka-brokers k:1", true, false},
+		{"", "erase 1", false},
+		{"", "erase 1 --url https://line", true},
+		{"", "erase 1 --api https://line", true},
+		{"url: https://file\nkafka-brokers: k:1\n", "erase 1", true},
+		{"url: https://file\n", "erase 1", true},
+		{"kafka-brokers: k:1\n", "erase 1 --url https://line", true},
+		{twoPipelines, "erase 1 --context prod", true},
+		{twoPipelines, "erase 1 --context prod --kafka-brokers k:1", false},
 	} {
-		t.Setenv(contexts.PathVariable, filepath.Join(t.TempDir(), "none.yaml"))
-		if c.contexts {
-			withContexts(t)
-		}
 		_, parsed, file := settled(t, c.file, c.line)
 		if api, err := throughAPI(parsed, file, "kafka-brokers"); err != nil || api != c.api {
 			t.Errorf("%+v: through the API: %v, %v", c, api, err)
@@ -156,42 +144,5 @@ func TestAQuestionIsAnsweredByYesAlone(t *testing.T) {
 		if err := ask(strings.NewReader(answer), &out, "Erase user 1?"); !errors.Is(err, want) || !strings.HasPrefix(out.String(), "Erase user 1?\nType yes") {
 			t.Errorf("%q: %v, want %v; asked %q", answer, err, want, out.String())
 		}
-	}
-}
-
-func TestWithoutAHomeFolderThereAreNoContexts(t *testing.T) {
-	for _, variable := range []string{contexts.PathVariable, "HOME", "XDG_CONFIG_HOME"} {
-		t.Setenv(variable, "")
-	}
-	if all, err := readContexts(); err != nil || len(all.Contexts) != 0 {
-		t.Errorf("contexts %v, %v", all, err)
-	}
-	if err := changeContexts(t.Context(), func(*contexts.File) error { return nil }); err == nil || !strings.Contains(err.Error(), contexts.PathVariable) {
-		t.Errorf("changing contexts: %v", err)
-	}
-}
-
-func TestAContextIsNotKeptWithAURLThatIsNone(t *testing.T) {
-	withContexts(t)
-	for text, ok := range map[string]bool{"not a url": false, "example.com": false, "ftp://a": false, "https://": false, "http://a:1/b": true} {
-		code, _, errs := stillhere(t, "", "context", "add", "new", "--url", text)
-		if ok && code != 0 || !ok && (code != 2 || !strings.Contains(errs, "--url: must be such as")) {
-			t.Errorf("%q: code %d, %s", text, code, errs)
-		}
-	}
-}
-
-func TestFaultsOfContextsNameNoFlagThatNobodyTyped(t *testing.T) {
-	withContexts(t)
-	for _, line := range []string{"get ann --context nope", "policy list --context nope", "context show nope", "--context nope get 1"} {
-		if code, _, errs := stillhere(t, "", strings.Fields(line)...); code == 0 || strings.Contains(errs, "--help: ") {
-			t.Errorf("%s: code %d, %s", line, code, errs)
-		}
-	}
-	if err := os.Chmod(os.Getenv(contexts.PathVariable), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, errs := stillhere(t, "", "get", "1"); code != 2 || !strings.HasPrefix(errs, "stillhere: /") {
-		t.Errorf("a file that others can read: code %d, %s", code, errs)
 	}
 }

@@ -45,7 +45,6 @@ func TestSecretsOnTheCommandLineAreRefusedOffTheLoopback(t *testing.T) {
 		"lastseen --postgres host=db password=" + hush:                                        "--postgres",
 		"get 1 --url https://api.example --token " + hush:                                     "--token",
 		"get 1 --token " + hush:                                                               "",
-		"context add eu --url https://api.example --token " + hush:                            "",
 		"detector --kafka-brokers 127.0.0.1:1,k:9092 --kafka-user u --kafka-password " + hush: "--kafka-password",
 		"topics register --schema-registry https://u:" + hush + "@registry.example":           "--schema-registry",
 		"api --redis rediss://u:" + hush + "@r.example:6379":                                  "--redis",

@@ -87,16 +87,9 @@ func hintToken(errs io.Writer, node *kong.Node, err error) {
 	}
 	switch {
 	case status == http.StatusUnauthorized:
-		fmt.Fprintln(errs, `stillhere: --token-file FILE, --token or a context gives the server a token; for servers that verify tokens with a secret, "stillhere token" makes one`)
+		fmt.Fprintln(errs, `stillhere: --token-file FILE or --token gives the server a token; for servers that verify tokens with a secret, "stillhere token" makes one`)
 	case code == "insufficient_scope":
 		fmt.Fprintln(errs, `stillhere: "stillhere token --scope SCOPE" makes a token with a scope, for servers that verify tokens with a secret`)
-	}
-}
-
-// hintUnused prints that the way of a context to name users was not taken, if that may be the fault.
-func hintUnused(errs io.Writer, file *configFile, err error) {
-	if file.unused != "" && strings.Contains(err.Error(), "--ids text") {
-		fmt.Fprintf(errs, "stillhere: of context %q neither credentials nor --ids are taken, since another address was given; --ids text says how that server names users\n", file.unused)
 	}
 }
 

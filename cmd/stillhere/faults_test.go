@@ -12,9 +12,7 @@ import (
 
 // Not parallel, as commands read the environment.
 func TestFaultsNameWhatWasTypedAndWhereTheCommandIsExplained(t *testing.T) {
-	t.Setenv("STILLHERE_CONTEXTS", t.TempDir()+"/contexts.yaml")
 	for given, want := range map[string]string{
-		"get 1 --context nosuch":       `stillhere: --context: there is no context "nosuch"`,
 		"replay --follow --to now":     "stillhere: --follow has no end",
 		"plan":                         "stillhere: --users: ",
 		"beat 0 --ids int":             "stillhere: <user>: must be between 1 and 9223372036854775807; with --ids text users have names",
@@ -44,7 +42,6 @@ func TestFaultsNameWhatWasTypedAndWhereTheCommandIsExplained(t *testing.T) {
 
 // Not parallel, as commands read the environment.
 func TestAServerThatDoesNotListenIsNamedByTheFlagsOfTheCommand(t *testing.T) {
-	t.Setenv("STILLHERE_CONTEXTS", t.TempDir()+"/contexts.yaml")
 	for given, want := range map[string]string{
 		"get 1 --url http://127.0.0.1:1":          "; --url sets the address",
 		"policy show --kafka-brokers 127.0.0.1:1": "; --kafka-brokers sets the address",
@@ -60,7 +57,6 @@ func TestAServerThatDoesNotListenIsNamedByTheFlagsOfTheCommand(t *testing.T) {
 
 // Not parallel, as commands read the environment.
 func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
-	t.Setenv("STILLHERE_CONTEXTS", t.TempDir()+"/contexts.yaml")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
 			web.Write(w, http.StatusUnauthorized, &schemas.FieldError{Code: "no_token", Reason: "a token is needed"})
@@ -70,10 +66,10 @@ func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
 	}))
 	defer server.Close()
 	for given, want := range map[string][2]string{
-		"get 1":    {"the server answers 401 no_token: a token is needed", "--token-file FILE, --token or a context"},
-		"beat 1":   {"the server answers 401 no_token: a token is needed", "--token-file FILE, --token or a context"},
-		"status":   {"the server answers 401 no_token: a token is needed", "--token-file FILE, --token or a context"},
-		"watch 1":  {"the server refuses the stream: 401", "--token-file FILE, --token or a context"},
+		"get 1":    {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
+		"beat 1":   {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
+		"status":   {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
+		"watch 1":  {"the server refuses the stream: 401", "--token-file FILE or --token"},
 		"status x": {"the server answers 403 insufficient_scope: the token lacks a scope", "stillhere token --scope SCOPE"},
 	} {
 		words := append(strings.Fields(given), "--url", server.URL)

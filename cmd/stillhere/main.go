@@ -19,7 +19,7 @@ const description = `Stillhere reports who is online: it takes heartbeats, decid
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
-You can set flags in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line overrides the environment, and the environment overrides the file. For commands that are not servers, "stillhere context" keeps addresses and credentials under names; the file overrides them. Exit codes: 0 success, 1 failure or interrupted, 2 invalid command line.`
+You can set flags in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line overrides the environment, and the environment overrides the file. A file for several pipelines has a section for each under contexts, which --context chooses. Exit codes: 0 success, 1 failure or interrupted, 2 invalid command line.`
 
 // commands is the command line.
 type commands struct {
@@ -35,13 +35,11 @@ type commands struct {
 	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
 	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
 	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Show or change the policy in force, which decides when a user is online, away or offline."`
-	Config  configCommand  `cmd:"" context:"-" group:"Set up:" help:"Check the settings, or print a configuration file."`
+	Config  configCommand  `cmd:"" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
 	Identity identityCommand `cmd:"" group:"Set up:" help:"Make the identity key of a pipeline whose users have names, and compute ids."`
 	Keys     keysCommand     `cmd:"" group:"Set up:" help:"Make the keys that sign heartbeats."`
 	Tenants  tenantsCommand  `cmd:"" group:"Set up:" help:"List tenants and change their settings: quotas, retention."`
-
-	Context contextCommand `cmd:"" group:"Set up:" context:"-" help:"Keep addresses and credentials of pipelines under names."`
 
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`
 
@@ -51,7 +49,7 @@ type commands struct {
 	Show    showCommand    `cmd:"" group:"Users:" help:"Show hidden users again."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
-	Load  loadCommand  `cmd:"" aliases:"crowd" context:"-" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
+	Load  loadCommand  `cmd:"" aliases:"crowd" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 
@@ -65,9 +63,8 @@ type commands struct {
 	Import   importCommand   `cmd:"" group:"Data:" help:"Bring in last seen times that another system has recorded."`
 	Record   recordCommand   `cmd:"" group:"Data:" help:"Save heartbeats in a file, so that backtest can use them after the topic has dropped them."`
 
-	Canary  canaryCommand  `cmd:"" set:"kafka_brokers=" context:"-" group:"Understand:" help:"Act as a user who comes, is watched, goes, is read and replayed, and report latencies and failures as metrics."`
+	Canary  canaryCommand  `cmd:"" set:"kafka_brokers=" group:"Understand:" help:"Act as a user who comes, is watched, goes, is read and replayed, and report latencies and failures as metrics."`
 	Status  statusCommand  `cmd:"" group:"Understand:" help:"Print how the pipeline does: users, rates, processes, partitions, gateways, and what is wrong."`
-	Top     topCommand     `cmd:"" group:"Understand:" help:"Show on a terminal how the pipeline does, each second."`
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
 
@@ -80,7 +77,7 @@ type commands struct {
 	Plan  planCommand  `cmd:"" group:"Measure:" help:"Compute what a number of users needs and costs: partitions, nodes, bandwidth, memory, disk, money."`
 
 	ConfigFile  string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`
-	ContextName string           `name:"context" help:"Context with addresses and credentials; see \"context add\". Default: the current one." placeholder:"NAME"`
+	ContextName string           `name:"context" help:"Section of contexts in the file of --config whose settings override the others of the file." placeholder:"NAME"`
 	Version     kong.VersionFlag `help:"Print the version and exit." short:"V" env:"-"`
 }
 
@@ -119,7 +116,7 @@ func run(args []string, out, errs io.Writer) int {
 		return code
 	}
 	reportMoved(errs, parsed)
-	if err := errors.Join(unknown, checkContext(parsed)); err != nil {
+	if err := unknown; err != nil {
 		if settings, ok := parsed.Selected().Target.Addr().Interface().(checker); ok {
 			err = asTyped(parsed.Selected(), errors.Join(err, settings.check(role(parsed.Command()))))
 		}
@@ -153,7 +150,6 @@ func run(args []string, out, errs io.Writer) int {
 			hintAddresses(errs, parsed.Selected())
 		}
 		hintToken(errs, parsed.Selected(), err)
-		hintUnused(errs, file, err)
 		if errors.As(err, new(misuse)) {
 			hintHelp(errs, parsed.Selected())
 			return 2
@@ -168,7 +164,7 @@ type checker interface{ check(name role) error }
 // endsByInterrupt reports whether an interrupt is how a command usually ends. Of another one it leaves work undone.
 func endsByInterrupt(parsed *kong.Context) bool {
 	command := role(parsed.Command())
-	return isServer(parsed) || slices.ContainsFunc([]string{"beat", "load", "watch", "canary", "status", "top"}, command.is)
+	return isServer(parsed) || slices.ContainsFunc([]string{"beat", "load", "watch", "canary", "status"}, command.is)
 }
 
 // isServer reports whether a command runs roles of the pipeline.
@@ -194,12 +190,17 @@ func parseArgs(parser *kong.Kong, args []string) (code int, parsed *kong.Context
 // values of the file and of presets.
 func readSettings(args []string) (file *configFile, resolvers kong.Option, err error) {
 	file = &configFile{}
-	if path := configPath(args); path != "" {
+	if path := early(args, "config"); path != "" {
 		if file, err = readConfigFile(path); err != nil {
 			return nil, nil, err
 		}
 	}
-	return file, kong.Resolvers(&contextResolver{file: file, name: contextName(args)}, &presetResolver{file}, file), nil // the last one that has a value counts
+	if name := early(args, contextFlag); name != "" {
+		if err := file.use(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return file, kong.Resolvers(&presetResolver{file}, file), nil // the last one that has a value counts
 }
 
 // givenArguments are the arguments of the command line.

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/tools/contexts"
 )
 
 // answers is an API with the answers of a file, by paths.
@@ -41,13 +40,6 @@ func answers(t *testing.T) *httptest.Server {
 // had are theirs. What needs Kafka is compared across formats by a test of processes.
 func TestOutputsAreAsTheyWere(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv(contexts.PathVariable, filepath.Join(dir, "contexts.yaml"))
-	for _, args := range []string{"context add eu --url https://eu.example.com --kafka-brokers k:1,l:2 --ids text --kafka-user u --kafka-password secret",
-		"context add us --url https://us.example.com --use"} {
-		if code, out, errs := printed(t, strings.Fields(args)...); code != 0 {
-			t.Fatalf("%s: %d, %s%s", args, code, out, errs)
-		}
-	}
 	graph := filepath.Join(dir, "graph.db")
 	if code, out, errs := printed(t, "graph", "add", "1", "2", "3", "9223372036854775807", "--sqlite", graph); code != 0 {
 		t.Fatalf("%d, %s%s", code, out, errs)
@@ -68,8 +60,6 @@ func TestOutputsAreAsTheyWere(t *testing.T) {
 		{"status instances", all, strings.Fields("status --table instances"), api},
 		{"status groups", all, strings.Fields("status --table groups"), api},
 		{"status gateways", all, strings.Fields("status --table gateways"), api},
-		{"context list", all + " -", strings.Fields("context list"), nil},
-		{"context show", all + " -", strings.Fields("context show eu"), nil},
 		{"plan", "table jsonl csv helm-values -", strings.Fields("plan --users 5M"), nil},
 		{"topics acls", all + " commands -", strings.Fields("topics acls --role gateway --principal User:g"), nil},
 		{"graph followers", all + " -", strings.Fields("graph followers 1"), []string{"--sqlite", graph}},

@@ -26,7 +26,7 @@ type policyCommand struct {
 
 type policyShow struct {
 	ID     string  `arg:"" optional:"" name:"id" help:"The policy_id of a change, or the first digits of it. Default: the policy in force."`
-	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." context:"-" env:"-"`
+	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." env:"-"`
 	outputFlag
 	kafkaFlags
 }
@@ -119,7 +119,7 @@ func printPolicy(p schemas.Policy) error {
 }
 
 type policySet struct {
-	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." context:"-" env:"-"`
+	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
 	policyFlags `group:"Policy:"`
 	Wait        time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags

@@ -118,7 +118,7 @@ func changeTenant(ctx context.Context, cluster kafka.Config, t schemas.TenantPol
 }
 
 type policyUnset struct {
-	Tenant *string       `help:"Tenant that goes by the policy of the pipeline again; empty: the default tenant." context:"-" required:"" env:"-"`
+	Tenant *string       `help:"Tenant that goes by the policy of the pipeline again; empty: the default tenant." required:"" env:"-"`
 	Wait   time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
 }

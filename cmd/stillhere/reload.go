@@ -126,7 +126,7 @@ func settingValues(parsed *kong.Context) map[string]any {
 // certificates and authorities. What is read at each connection is among them, so that a fault in it
 // is reported when it is made.
 func (r *reloader) watched(values map[string]any) (files []string) {
-	if path := configPath(r.args); path != "" {
+	if path := early(r.args, "config"); path != "" {
 		files = append(files, path)
 	}
 	for name, value := range values {

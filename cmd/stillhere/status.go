@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/output"
@@ -39,9 +36,8 @@ func (f *statusFlags) source() (status.Source, error) {
 // statusCommand prints how the pipeline does.
 type statusCommand struct {
 	outputFlag
-	Table string        `help:"Print only this table: ${enum}. csv and parquet need one." enum:"all,instances,partitions,groups,gateways" default:"all" env:"-"`
-	Watch bool          `help:"Print it again and again, until an interrupt." env:"-"`
-	Every time.Duration `help:"With --watch: the time between two." default:"2s" env:"-"`
+	Table string `help:"Print only this table: ${enum}. csv and parquet need one." enum:"all,instances,partitions,groups,gateways" default:"all" env:"-"`
+	Watch bool   `help:"Print it every 2s until an interrupt. On a terminal each table replaces the last." env:"-"`
 	statusFlags
 }
 
@@ -51,9 +47,7 @@ func (*statusCommand) Help() string {
 
     stillhere status
     stillhere status --table partitions --output csv
-    stillhere status --table gateways --output jsonl --watch
-
-"top" shows the same as a screen.`
+    stillhere status --table gateways --output jsonl --watch`
 }
 
 // Run prints.
@@ -61,9 +55,6 @@ func (c *statusCommand) Run(ctx context.Context) error {
 	source, err := c.source()
 	if err != nil {
 		return err
-	}
-	if c.Every < time.Second {
-		return misused(fmt.Errorf("--every: must be at least 1s, is %s", c.Every))
 	}
 	if err := c.checkTable(); err != nil {
 		return misused(err)
@@ -89,10 +80,13 @@ func (c *statusCommand) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(c.Every):
+		case <-time.After(watchInterval):
 		}
 	}
 }
+
+// watchInterval is the time between two readings of --watch.
+const watchInterval = 2 * time.Second
 
 // allTables is --table for the whole overview.
 const allTables = "all"
@@ -127,7 +121,10 @@ func (c *statusCommand) printer() (print func(o *status.Overview, first bool) er
 }
 
 func (c *statusCommand) printText(o *status.Overview, first bool) error {
-	if !first {
+	switch {
+	case c.Watch && isTerminal(os.Stdout):
+		fmt.Print("\x1b[H\x1b[2J") // ECMA-48: home, and clear the screen
+	case !first:
 		fmt.Println()
 	}
 	if c.Watch {
@@ -137,47 +134,4 @@ func (c *statusCommand) printText(o *status.Overview, first bool) error {
 		return status.WriteTable(os.Stdout, o, c.Table)
 	}
 	return status.WriteText(os.Stdout, o)
-}
-
-// topCommand shows how the pipeline does on a terminal.
-type topCommand struct{ statusFlags }
-
-// Help is shown above the flags.
-func (*topCommand) Help() string {
-	return `Keys: p partitions, g gateways, i instances, c consumer groups, Tab the next of them; s sorts by the next column, r the other way round; arrows, space and b scroll; q quits. It needs the scope presence:admin.`
-}
-
-// Run shows it until the user quits.
-func (c *topCommand) Run(ctx context.Context, parsed *kong.Context, args givenArguments) error {
-	source, err := c.source()
-	if err != nil {
-		return err
-	}
-	tty, err := openTerminal()
-	if err == nil {
-		err = status.Top(ctx, source, tty)
-	}
-	if errors.Is(err, status.ErrNoTerminal) {
-		instead := slices.Clone(args)
-		if i := slices.Index(instead, "top"); i >= 0 {
-			instead = slices.Replace(instead, i, i+1, "status", "--watch")
-		}
-		err = fmt.Errorf("%w; without one: %s (with --output jsonl for programs)", err, instead.again(parsed))
-	}
-	return err
-}
-
-// openTerminal opens the terminal that standard output is, for reading, too: standard input may be something else.
-func openTerminal() (*os.File, error) {
-	if !isTerminal(os.Stdout) {
-		return nil, status.ErrNoTerminal
-	}
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil { // the process has no controlling terminal
-		tty, err = os.OpenFile("/dev/stdout", os.O_RDWR, 0)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", status.ErrNoTerminal, err)
-	}
-	return tty, nil
 }

@@ -61,10 +61,10 @@ func TestTwoInstantsAreRefused(t *testing.T) {
 
 func TestHelpOfWhatIsNoCommandSaysWhatMayBeMeant(t *testing.T) {
 	for line, want := range map[string]string{
-		"help histroy":      `there is no command "histroy"; did you mean "history"?`,
-		"help nosuch":       `there is no command "nosuch"; there are dev, all, ingest, detector, `,
-		"help policy nix":   `there is no command "policy nix"; there are show, list, set, unset`,
-		"help context use1": `there is no command "context use1"; did you mean "context use"?`,
+		"help histroy":    `there is no command "histroy"; did you mean "history"?`,
+		"help nosuch":     `there is no command "nosuch"; there are dev, all, ingest, detector, `,
+		"help policy nix": `there is no command "policy nix"; there are show, list, set, unset`,
+		"help topics acl": `there is no command "topics acl"; did you mean "topics acls"?`,
 	} {
 		code, _, errs := stillhere(t, "", strings.Fields(line)...)
 		if code != 2 || !strings.Contains(errs, want) || strings.Contains(errs, "unexpected argument") {
@@ -73,18 +73,6 @@ func TestHelpOfWhatIsNoCommandSaysWhatMayBeMeant(t *testing.T) {
 	}
 	if code, _, errs := stillhere(t, "", "help", "get", "1"); code != 0 {
 		t.Errorf("help of a command with an argument: code %d, %s", code, errs)
-	}
-}
-
-func TestAFaultNamesTheContextWhoseIDsWereNotTaken(t *testing.T) {
-	withContexts(t)
-	code, _, errs := stillhere(t, "", "get", "ann", "--context", "text", "--url", "http://127.0.0.1:1")
-	if code != 2 || !strings.Contains(errs, `of context "text" neither credentials nor --ids are taken`) {
-		t.Errorf("code %d, %s", code, errs)
-	}
-	code, _, errs = stillhere(t, "", "get", "ann", "--context", "prod")
-	if code != 2 || strings.Contains(errs, "of context") {
-		t.Errorf("code %d, %s", code, errs)
 	}
 }
 

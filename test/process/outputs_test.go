@@ -77,13 +77,7 @@ func printer(t *testing.T, flags ...string) *keyboard {
 	t.Helper()
 	h := testkit.NewDev(t, append(flags, "--online-ttl", "20m", "--away-ttl", "30m", "--idle-after", "0s")...)
 	h.Up()
-	k := &keyboard{Dev: h, env: []string{"STILLHERE_CONTEXTS=" + filepath.Join(t.TempDir(), "contexts.yaml")}}
-	add := []string{"context", "add", "dev", "--use", "--url", "http://" + h.Listen, "--kafka-brokers", h.Broker}
-	if len(flags) > 0 {
-		add = append(add, "--ids", "text", "--identity-key-file", filepath.Join(h.Dir, "identity.key"))
-	}
-	k.types(0, nil, add...)
-	return k
+	return keyboardOf(h, len(flags) > 0)
 }
 
 // inStatus are the fields of a status that change from one second to the next.
@@ -106,8 +100,6 @@ func intPrinting(k *keyboard, recording string) []printing {
 		{words: []string{"sessions", "99", "--from", "-1h", "--to", until}, rows: -1},
 		{words: []string{"policy", "list"}, rows: 1, derived: []string{"differs"}},
 		{words: []string{"policy", "show"}, rows: 10, object: true},
-		{words: []string{"context", "list"}, rows: 1},
-		{words: []string{"context", "show"}, rows: 2, object: true},
 		{words: []string{"backtest", "--policy", "log", "--policy", "chat", "--recording", recording, "--warm-up", "0s"}, rows: 2, object: true},
 		{words: []string{"plan", "--users", "5M"}, rows: 20, object: true},
 		{words: []string{"topics", "acls", "--role", "detector", "--principal", "User:d"}, rows: 5},
@@ -171,8 +163,6 @@ func TestEveryCommandPrintsTheSameRowsInEveryFormat(t *testing.T) {
 			recording := filepath.Join(t.TempDir(), "heartbeats")
 			k.types(0, nil, "record", "--out", recording)
 			agree(k, intPrinting(k, recording))
-			nobody := &keyboard{Dev: k.Dev, env: []string{"STILLHERE_CONTEXTS=" + filepath.Join(t.TempDir(), "none.yaml")}}
-			nobody.formatsAgree(printing{words: []string{"context", "list"}, rows: -1})
 			k.explanationsAgree()
 			k.streamsInCSV()
 			k.refusesParquetOnATerminal()
@@ -238,7 +228,7 @@ func (k *keyboard) streamsInCSV() {
 		words []string
 	}{
 		{2, []string{"watch", "1", "2"}},
-		{8, []string{"status", "--watch", "--every", "1s", "--table", "partitions"}},
+		{8, []string{"status", "--watch", "--table", "partitions"}},
 	} {
 		p := testkit.Start(k.T, testkit.Binary(k.T, "stillhere"), nil, append(c.words, "--output", "csv", "--url", "http://"+k.Listen)...)
 		testkit.Until(k.T, strings.Join(c.words, " ")+" has printed its rows", 30*time.Second, func() bool {

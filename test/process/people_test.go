@@ -4,6 +4,7 @@ package process_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,24 +18,32 @@ import (
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
-// keyboard is a person with the program and a file of contexts.
+// keyboard is a person with the program and a configuration file.
 type keyboard struct {
 	*testkit.Dev
 	env []string
 }
 
-// atKeyboard starts a dev and gives the person a context for it, which is the current one.
+// atKeyboard starts a dev and gives the person a context for it.
 func atKeyboard(t *testing.T, flags ...string) *keyboard {
 	t.Helper()
 	h := testkit.NewDev(t, flags...)
 	h.Up()
-	k := &keyboard{Dev: h, env: []string{"STILLHERE_CONTEXTS=" + filepath.Join(t.TempDir(), "contexts.yaml")}}
-	add := []string{"context", "add", "dev", "--use", "--url", "http://" + h.Listen, "--kafka-brokers", h.Broker}
-	if len(flags) > 0 {
-		add = append(add, "--ids", "text", "--identity-key-file", filepath.Join(h.Dir, "identity.key"))
+	return keyboardOf(h, len(flags) > 0)
+}
+
+// keyboardOf gives the person a context for a dev, whose users have names or not.
+func keyboardOf(h *testkit.Dev, named bool) *keyboard {
+	h.Helper()
+	file := filepath.Join(h.TempDir(), "stillhere.yaml")
+	text := fmt.Sprintf("contexts:\n  dev:\n    url: http://%s\n    kafka-brokers: %s\n", h.Listen, h.Broker)
+	if named {
+		text += fmt.Sprintf("    ids: text\n    identity-key-file: %s\n", filepath.Join(h.Dir, "identity.key"))
 	}
-	k.types(0, []string{"context dev has"}, add...)
-	return k
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		h.Fatal(err)
+	}
+	return &keyboard{Dev: h, env: []string{"STILLHERE_CONFIG=" + file, "STILLHERE_CONTEXT=dev"}}
 }
 
 // types runs a command, which must end with the code and say each of want, and returns what it wrote.
@@ -112,34 +121,6 @@ func keyOf(k *keyboard, flags []string) string {
 		return ""
 	}
 	return filepath.Join(k.Dir, "identity.key")
-}
-
-func TestContextsHoldSecretsThatNobodyPrints(t *testing.T) {
-	t.Parallel()
-	k := &keyboard{Dev: testkit.NewDev(t), env: []string{"STILLHERE_CONTEXTS=" + filepath.Join(t.TempDir(), "c", "contexts.yaml"), "STILLHERE_TOKEN=from-env"}}
-	k.types(0, nil, "context", "add", "a", "--url", "https://u:pw-1@a.example.com", "--kafka-password", "pw-2", "--redis", "redis://u:pw-3@r:1", "--from-env", "--use")
-	k.types(0, nil, "context", "add", "b", "--kafka-brokers", "k:1,l:2", "--ids", "text")
-	var all string
-	all += k.types(0, []string{"*", "a.example.com", "k:1, l:2", "text"}, "context", "list")
-	all += k.types(0, []string{`"current": true`}, "context", "list", "--output", "json")
-	all += k.types(0, []string{"token", "(hidden)", "kafka-password"}, "context", "show")
-	all += k.types(0, nil, "context", "show", "a", "--output", "json")
-	for _, secret := range []string{"pw-1", "pw-2", "pw-3", "from-env"} {
-		if strings.Contains(all, secret) {
-			t.Errorf("%s is printed:\n%s", secret, all)
-		}
-	}
-	k.types(2, []string{"--token, --token-file"}, "context", "add", "a", "--token-file", "f")
-	k.types(0, nil, "context", "add", "a", "--token-file", "f", "--unset", "token")
-	k.types(1, []string{`no context "c"`}, "context", "use", "c")
-	k.types(0, nil, "context", "use", "b")
-	k.types(0, []string{"k:1,l:2"}, "context", "show")
-	k.types(0, nil, "context", "remove", "b")
-	k.types(2, []string{"no current context"}, "context", "show")
-	file := strings.TrimPrefix(k.env[0], "STILLHERE_CONTEXTS=")
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v: want mode 0600", info, err)
-	}
 }
 
 // onTerminal runs a command on a pseudo-terminal. typed is what the person types when prompt has come; empty: nothing.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -79,7 +78,6 @@ func Start(t *testing.T, path string, change func(*exec.Cmd), arguments ...strin
 	p.Command.Stdout, p.Command.Stderr, p.Command.SysProcAttr = &p.Out, &p.Err, attributes()
 	// Settings of the shell that runs the tests must not reach the processes.
 	p.Command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STILLHERE_") })
-	p.Command.Env = append(p.Command.Env, "STILLHERE_CONTEXTS="+filepath.Join(t.TempDir(), "contexts.yaml")) // nor those of the person
 	if change != nil {
 		change(p.Command)
 	}

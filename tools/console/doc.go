@@ -1,6 +1,6 @@
 // Package console serves the web console: its pages, and the endpoints below /console/api/ that the
-// pages and "stillhere status" and "stillhere top" read. Users are shown, hidden and erased through
-// the public endpoints; those here say what these do not: how the pipeline does, who is present, what
+// pages and "stillhere status" read. Users are shown, hidden and erased through the public
+// endpoints; those here say what these do not: how the pipeline does, who is present, what
 // changes and why, and what another policy would have done.
 //
 // A process pays for what somebody looks at. Redis is asked for the counts every five seconds, for the

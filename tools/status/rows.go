@@ -127,7 +127,10 @@ var gatewayColumns = []output.Column[row[console.Gateway]]{
 
 // WriteTable writes one of the tables for people.
 func WriteTable(w io.Writer, o *Overview, name string) error {
-	for _, s := range sections {
+	for _, s := range []struct {
+		name  string
+		table func(*Overview) table
+	}{{"partitions", partitions}, {"gateways", gateways}, {"instances", instances}, {"groups", groups}} {
 		if s.name == name {
 			out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			s.table(o).write(out)

@@ -1,21 +1,13 @@
 package status
 
 import (
-	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-	"unicode/utf8"
 
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/console"
 )
-
-var update = flag.Bool("update", false, "write the pictures")
 
 const noon = schemas.Millis(1_795_435_200_000)
 
@@ -88,77 +80,6 @@ func TestAnInstantOfAnotherDayHasItsDay(t *testing.T) {
 	for _, want := range []string{"fell is lost since 2026-11-16 12:00:00\n", "2026-11-16 12:00:00  2026-11-15 12:00:00", "11:59:59             2026-11-22 12:00:00"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, text.String())
-		}
-	}
-}
-
-func TestTheScreenLooksAsInThePictures(t *testing.T) {
-	t.Parallel()
-	begin := noon.Time()
-	lost := errors.New("reading the status: Get \"http://127.0.0.1:8080/console/api/overview\": dial tcp 127.0.0.1:8080: connect: connection refused")
-	for name, c := range map[string]struct {
-		view View
-		keys []string
-	}{
-		"connecting":      {View{}, nil},
-		"never connected": {View{Err: lost}, nil},
-		"no users":        {View{Overview: small()}, nil},
-		"many users":      {View{Overview: large()}, nil},
-		"partitions":      {View{Overview: large()}, []string{"s", "s", "s", "r", "j", "j"}},
-		"gateways":        {View{Overview: large()}, []string{"g", "s", "s", "r"}},
-		"instances":       {View{Overview: large()}, []string{"i"}},
-		"groups":          {View{Overview: small()}, []string{"c"}},
-		"lost connection": {View{Overview: large(), Err: lost, Since: begin, Now: begin.Add(12 * time.Second)}, nil},
-	} {
-		for _, size := range [][2]int{{80, 24}, {120, 40}} {
-			width, height := size[0], size[1]
-			view := c.view
-			view.URL = "http://127.0.0.1:8080"
-			for _, key := range c.keys {
-				if view.Press(key) {
-					t.Errorf("%s: %q quits", name, key)
-				}
-			}
-			lines := view.Screen(width, height)
-			for _, line := range lines {
-				if utf8.RuneCountInString(line) > width || strings.ContainsAny(line, "\x1b\t") {
-					t.Errorf("%s at %d x %d has the line %q", name, width, height, line)
-				}
-			}
-			if len(lines) != height {
-				t.Errorf("%s has %d lines, not %d", name, len(lines), height)
-			}
-			path := filepath.Join("testdata", fmt.Sprintf("%s %dx%d.txt", name, width, height))
-			picture := strings.Join(lines, "\n") + "\n"
-			if *update {
-				if err := os.WriteFile(path, []byte(picture), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want, err := os.ReadFile(path); err != nil || string(want) != picture {
-				t.Errorf("%s (%v) is now\n%s", path, err, picture)
-			}
-		}
-	}
-}
-
-func TestAScreenOfAnySizeIsFilled(t *testing.T) {
-	t.Parallel()
-	for width := range 140 {
-		for _, height := range []int{0, 1, 5, 11, 12, 13, 24, 60} {
-			view := View{URL: "http://127.0.0.1:8080", Overview: large(), Top: 1000}
-			if lines := view.Screen(width, height); len(lines) != height {
-				t.Fatalf("%d x %d has %d lines", width, height, len(lines))
-			}
-		}
-	}
-}
-
-func TestQEscapeAndControlCQuit(t *testing.T) {
-	t.Parallel()
-	for key, want := range map[string]bool{"q": true, "\x03": true, "\x1b": true, "\x1b[A": false, "p": false, "x": false} {
-		if got := new(View).Press(key); got != want {
-			t.Errorf("%q quits: %v", key, got)
 		}
 	}
 }
