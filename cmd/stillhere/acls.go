@@ -96,7 +96,7 @@ var grantColumns = []output.Column[admin.Grant]{
 
 func (c *topicsACLs) print(grants []admin.Grant) error {
 	switch c.Output {
-	case output.JSON: // on one line, as it was before other commands had it
+	case output.JSON: // on one line
 		return json.NewEncoder(os.Stdout).Encode(grants)
 	case output.JSONL, output.CSV, output.Parquet:
 		return printRows(c.Output, rowsOf(grants), grantColumns, itself)

@@ -18,7 +18,7 @@ import (
 
 // apiFlags say where the API is and how it names users.
 type apiFlags struct {
-	URL    string  `help:"URL of the service." default:"http://127.0.0.1:8080" aliases:"api" group:"Service:"`
+	URL    string  `help:"URL of the service." default:"http://127.0.0.1:8080" group:"Service:"`
 	IDs    string  `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int" group:"Service:"`
 	Tenant *string `help:"With --ids text: the tenant of the users. Default: that of the token, or the default tenant." env:"-" group:"Service:"`
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,27 +46,7 @@ func withNegatives(app *kong.Application, args []string) []string {
 	return all
 }
 
-// reportMoved prints, for each flag that is given and that is kept for scripts alone, what to type instead. Such a
-// flag is hidden; its tag "instead" is the flag that took its place, or else what its values are as arguments.
-func reportMoved(errs io.Writer, parsed *kong.Context) {
-	var reported []string
-	for _, path := range parsed.Path {
-		flag := path.Flag
-		if flag == nil || path.Resolved || flag.Tag.Get("instead") == "" || slices.Contains(reported, flag.Name) {
-			continue
-		}
-		reported = append(reported, flag.Name)
-		instead := flag.Tag.Get("instead")
-		if !strings.HasPrefix(instead, "-") {
-			instead = fmt.Sprintf("stillhere %s %s", commandName(parsed.Selected()), instead)
-		} else if !strings.Contains(instead, " ") {
-			instead += " " + strings.Trim(fmt.Sprint(parsed.FlagValue(flag)), "[]")
-		}
-		fmt.Fprintf(errs, "stillhere: --%s is of an older version; type: %s\n", flag.Name, instead)
-	}
-}
-
-// commandName is a command without the program and without the alias of its name.
+// commandName is a command without the program.
 func commandName(node *kong.Node) string {
 	var words []string
 	for ; node != nil && node.Parent != nil; node = node.Parent {

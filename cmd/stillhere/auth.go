@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,8 +24,7 @@ func issuer(s app.Signing) auth.Config {
 
 // tokenCommand makes a token without an external issuer.
 type tokenCommand struct {
-	Who     string        `arg:"" optional:"" name:"user" help:"The user that the token is for: an id, with --ids text a name."`
-	User    string        `hidden:"" instead:"USER" env:"-"`
+	User    string        `arg:"" optional:"" help:"The user that the token is for: an id, with --ids text a name."`
 	Gateway string        `help:"In place of a user: the gateway that the token is for; it may send beats of any user." env:"-"`
 	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
 	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
@@ -81,13 +79,9 @@ func (*tokenCommand) Help() string {
 
 // Run prints it.
 func (c *tokenCommand) Run(parsed *kong.Context) error {
-	switch {
-	case c.Who != "" && c.User != "":
-		return misused(errOneUser)
-	case (c.Who == "" && c.User == "") == (c.Gateway == ""):
+	if (c.User == "") == (c.Gateway == "") {
 		return misused(errors.New("<user>, --gateway: one of the two must be given, and not both"))
 	}
-	c.User = cmp.Or(c.Who, c.User)
 	who := auth.Caller{Scopes: c.Scope, Until: time.Now().Add(c.For)}
 	if err := c.name(&who); err != nil {
 		return misused(err)

@@ -26,7 +26,6 @@ type backtestCommand struct {
 	Flap   time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
 	WarmUp time.Duration `help:"Time at the start that the report ignores, while the state builds up." default:"1m" env:"-"`
 	outputFlag
-	JSON bool `name:"json" hidden:"" instead:"--output json" env:"-"`
 	kafkaFlags
 }
 
@@ -94,13 +93,10 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if notice := report.Notice(); notice != "" && (c.JSON || c.Output != output.TableFormat) {
+	if notice := report.Notice(); notice != "" && c.Output != output.TableFormat {
 		fmt.Fprintln(os.Stderr, "stillhere: "+notice)
 	}
-	switch {
-	case c.JSON:
-		return printJSON(report)
-	case c.Output == output.TableFormat:
+	if c.Output == output.TableFormat {
 		return report.WriteText(os.Stdout)
 	}
 	return printObject(c.Output, report, rowsOf(report.Policies), backtest.Columns())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,9 +19,8 @@ import (
 
 // beatCommand sends heartbeats over HTTP.
 type beatCommand struct {
-	Who    string        `arg:"" optional:"" name:"user" help:"The user: an id, with --ids text a name."`
+	User   string        `arg:"" optional:"" help:"The user: an id, with --ids text a name."`
 	URL    string        `help:"URL of the service." default:"http://127.0.0.1:8080"`
-	User   string        `hidden:"" instead:"USER"`
 	IDs    string        `name:"ids" help:"How the pipeline names users, int or text. Not needed: the server knows it." enum:",int,text" default:""`
 	Tenant string        `help:"With --ids text: the user's tenant, if it is neither the default one nor that of the token."`
 	Device string        `help:"The user's device: a number, with --ids text any text." default:"1"`
@@ -44,10 +42,9 @@ func (*beatCommand) Help() string {
 
 // Run sends until ctx ends.
 func (c *beatCommand) Run(ctx context.Context) error {
-	if (c.Who == "") == (c.User == "") {
+	if c.User == "" {
 		return misused(errOneUser)
 	}
-	c.User = cmp.Or(c.Who, c.User)
 	if c.IDs == string(identity.Int) {
 		if _, err := schemas.ParseUserID("<user>", c.User); err != nil {
 			return misused(fmt.Errorf("%w; with --ids text users have names", err))

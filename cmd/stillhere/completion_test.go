@@ -18,7 +18,7 @@ func TestEveryPlaceOfACommandLineIsCompletedByWhatMayStandThere(t *testing.T) {
 		{"re", []string{"replay", "rebuild", "record"}, []string{"dev"}},
 		{"topics ", []string{"apply", "check", "acls"}, []string{"dev"}},
 		{"topics apply --par", []string{"--partitions"}, nil},
-		{"replay --fo", []string{"--follow"}, []string{"--from", "--format"}},
+		{"replay --fo", []string{"--follow"}, []string{"--from"}},
 		{"replay --ou", []string{"--output", "--out"}, nil},
 		{"tenants list --output ", []string{"table", "json", "csv"}, []string{"text", "commands"}},
 		{"watch 1 --output ", []string{"table", "jsonl", "csv"}, []string{"json", "parquet"}},

@@ -120,7 +120,6 @@ func TestTheAPIOrKafkaErasesAsTheNearestAddressSays(t *testing.T) {
 	}{
 		{"", "erase 1", false},
 		{"", "erase 1 --url https://line", true},
-		{"", "erase 1 --api https://line", true},
 		{"url: https://file\nkafka-brokers: k:1\n", "erase 1", true},
 		{"url: https://file\n", "erase 1", true},
 		{"kafka-brokers: k:1\n", "erase 1 --url https://line", true},

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 	_ "time/tzdata" // --tz works where the machine has no time zones
 
@@ -22,13 +20,11 @@ import (
 
 // dataFlags are the flags of all commands that export data.
 type dataFlags struct {
-	User      []string `hidden:"" instead:"USER…" sep:"none" env:"-" group:"What:"`
-	Tenant    *string  `help:"With --ids text: include only users of this tenant. Default: all tenants; if users are given the default tenant." env:"-" group:"What:"`
-	Partition []int32  `help:"Include only these partitions." env:"-" group:"What:"`
-	TZ        string   `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
+	Tenant    *string `help:"With --ids text: include only users of this tenant. Default: all tenants; if users are given the default tenant." env:"-" group:"What:"`
+	Partition []int32 `help:"Include only these partitions." env:"-" group:"What:"`
+	TZ        string  `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
 
 	Output  string `help:"${output} Default: table on a terminal, else jsonl." type:"format" takes:"table,json,jsonl,csv,parquet" env:"-" group:"Output:"`
-	Format  string `hidden:"" instead:"--output" type:"format" takes:"jsonl,csv,parquet" env:"-" group:"Output:"`
 	ShowIDs bool   `name:"show-ids" help:"With --ids text: add the column user_id, with the internal ids, to tenant and name." env:"-" group:"Output:"`
 	Out     string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
 
@@ -57,7 +53,7 @@ func (f *dataFlags) AfterApply() error {
 		return errors.New("--postgres, --sqlite: only one of the two can be asked")
 	}
 	terminal := f.Out == "-" && isTerminal(os.Stdout)
-	if f.Output = cmp.Or(f.Output, f.Format); f.Output == "" {
+	if f.Output == "" {
 		if f.Output = output.JSONL; terminal {
 			f.Output = output.TableFormat
 		}
@@ -119,7 +115,6 @@ func (f *sourceFlags) noteBegins(ctx context.Context, from *dataset.Sources, nam
 
 // users reads the users of the arguments and --tenant into the filter.
 func (f *dataFlags) users(filter *replay.Filter, arguments []string) error {
-	f.User = append(arguments, f.User...)
 	cluster, err := f.cluster()
 	if err != nil {
 		return err
@@ -132,14 +127,7 @@ func (f *dataFlags) users(filter *replay.Filter, arguments []string) error {
 		return misused(errNoIDs)
 	}
 	f.asked = nil
-	given := f.User
-	if !of.users.Text() { // names may have commas
-		given = nil
-		for _, text := range f.User {
-			given = append(given, strings.Split(text, ",")...)
-		}
-	}
-	for _, text := range given {
+	for _, text := range arguments {
 		id, name, err := of.user(fmt.Sprintf("user %q", text), text)
 		if err != nil {
 			return err
@@ -149,7 +137,7 @@ func (f *dataFlags) users(filter *replay.Filter, arguments []string) error {
 	if of.users.Text() {
 		filter.Of = &of.tenant
 	}
-	if len(f.User) == 0 {
+	if len(arguments) == 0 {
 		filter.Tenant = f.Tenant
 	}
 	return nil

@@ -24,7 +24,7 @@ type eraseCommand struct {
 	Users []string `arg:"" optional:"" help:"The users."`
 	File  string   `help:"File with more users, one a line." type:"existingfile" env:"-"`
 	Yes   bool     `help:"Do not ask on a terminal." env:"-"`
-	URL   string   `help:"URL of the API, which then does it in place of this command on Kafka." placeholder:"URL" aliases:"api" group:"Service:"`
+	URL   string   `help:"URL of the API, which then does it in place of this command on Kafka." placeholder:"URL" group:"Service:"`
 	tenantFlag
 	tokenFlag `group:"Service:"`
 	kafkaFlags

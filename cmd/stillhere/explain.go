@@ -19,9 +19,8 @@ import (
 // explainCommand explains why a transition was published.
 type explainCommand struct {
 	Event string `arg:"" optional:"" name:"event-id" help:"The event_id of the transition; with --at the user."`
-	Who   string `arg:"" optional:"" name:"user" help:"Its user, if known: then only one partition is searched."`
+	User  string `arg:"" optional:"" help:"Its user, if known: then only one partition is searched."`
 	At    string `help:"Explain the last change of the user at or before this instant, and what the user was then: 2026-11-20T10:00, -2h, 10m ago, as replay's --from." env:"-"`
-	User  string `hidden:"" instead:"EVENT-ID USER" env:"-"`
 	tenantFlag
 	ShowIDs     bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
 	Output      string `help:"Output format: table, json (one document) or jsonl (the same on a line). Tables are for people, with times in UTC." type:"format" takes:"table,json,jsonl" why:"an explanation is no row; \"history\" and \"replay\" have rows" default:"table" env:"-"`
@@ -44,10 +43,8 @@ What was published of the user's partition since then is read up to now: if the 
 
 // given are the id and the user of the arguments.
 func (c *explainCommand) given() (event, user string, err error) {
-	event, user = c.Event, cmp.Or(c.Who, c.User)
+	event, user = c.Event, c.User
 	switch {
-	case c.Who != "" && c.User != "":
-		return "", "", misused(errOneUser)
 	case c.At == "" && event == "":
 		return "", "", misused(errors.New("<event-id>: must be given, or a user and --at"))
 	case c.At == "":

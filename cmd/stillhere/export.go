@@ -19,7 +19,7 @@ import (
 type exportCommand struct {
 	User   string `arg:"" help:"The user."`
 	Status bool   `help:"Include what the detector holds of the user, which is read from Kafka." default:"true" negatable:"" env:"-"`
-	URL    string `help:"URL of the API, which then does it in place of this command on Kafka and a store." placeholder:"URL" aliases:"api" group:"Service:"`
+	URL    string `help:"URL of the API, which then does it in place of this command on Kafka and a store." placeholder:"URL" group:"Service:"`
 	tenantFlag
 	tokenFlag `group:"Service:"`
 	storeCommand

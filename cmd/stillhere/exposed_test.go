@@ -31,7 +31,7 @@ func TestSecretsOnTheCommandLineAreRefusedOffTheLoopback(t *testing.T) {
 		"api --redis redis://u:" + hush + "@r:6379 --listen 0.0.0.0:8080":             "--redis",
 		"channel webhook --url https://h --secret " + hush + " --admin 0.0.0.0:9090":  "--secret",
 		"ingest --auth-secret-file /run/secret --listen 0.0.0.0:8080":                 "",
-		"token --user 1 --auth-secret " + hush:                                        "",
+		"token 1 --auth-secret " + hush:                                               "",
 		// Nobody can connect to these, and they are in the process list all the same.
 		"channel webhook --url https://h.example --secret " + hush:                            "--secret",
 		"channel webhook --url http://127.0.0.1:9 --secret " + hush:                           "",

@@ -80,16 +80,13 @@ func rowsOf[R any](all []R) iter.Seq2[R, error] {
 }
 
 // formatMapper reads the format of --output. The tag takes lists what the command can write, and the tag why
-// says why it is not all. Older versions called a table text.
+// says why it is not all.
 func formatMapper(c *kong.DecodeContext, target reflect.Value) error {
 	var format string
 	if err := c.Scan.PopValueInto("format", &format); err != nil {
 		return err
 	}
 	takes := strings.Split(c.Value.Tag.Get("takes"), ",")
-	if format == "text" && slices.Contains(takes, "table") {
-		format = "table"
-	}
 	if !slices.Contains(takes, format) {
 		last := len(takes) - 1
 		text := fmt.Sprintf("must be %s or %s, is %q", strings.Join(takes[:last], ", "), takes[last], format)

@@ -49,7 +49,7 @@ type commands struct {
 	Show    showCommand    `cmd:"" group:"Users:" help:"Show hidden users again."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
-	Load  loadCommand  `cmd:"" aliases:"crowd" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
+	Load  loadCommand  `cmd:"" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 
@@ -115,7 +115,6 @@ func run(args []string, out, errs io.Writer) int {
 	case parsed == nil:
 		return code
 	}
-	reportMoved(errs, parsed)
 	if err := unknown; err != nil {
 		if settings, ok := parsed.Selected().Target.Addr().Interface().(checker); ok {
 			err = asTyped(parsed.Selected(), errors.Join(err, settings.check(role(parsed.Command()))))

@@ -36,8 +36,7 @@ func answers(t *testing.T) *httptest.Server {
 	return server
 }
 
-// TestOutputsAreAsTheyWere compares what commands print with golden files, of which those of formats that older versions
-// had are theirs. What needs Kafka is compared across formats by a test of processes.
+// TestOutputsAreAsTheyWere compares what commands print with golden files. What needs Kafka is compared across formats by a test of processes.
 func TestOutputsAreAsTheyWere(t *testing.T) {
 	dir := t.TempDir()
 	graph := filepath.Join(dir, "graph.db")

@@ -122,7 +122,7 @@ func reportForgotten(tenants store.Edges) {
 func (f *dataFlags) reportUnnamed(changes int64) {
 	switch {
 	case changes == 0:
-	case f.Tenant != nil && len(f.User) == 0:
+	case f.Tenant != nil && len(f.asked) == 0:
 		fmt.Fprintf(os.Stderr, "stillhere: %s changes were left out: the names of their users are not known, or two names have one id, so they are of no tenant\n", grouped(changes))
 	default:
 		fmt.Fprintf(os.Stderr, "stillhere: %s changes are of users whose names are not known, or of two names with one id\n", grouped(changes))

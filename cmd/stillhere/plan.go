@@ -29,7 +29,6 @@ type planCommand struct {
 	Prices        []byte        `help:"YAML file of prices instead of the built-in ones." type:"filecontent" placeholder:"FILE" env:"-"`
 	Explain       bool          `help:"Print the formula of each line, and where unit costs and prices come from." env:"-"`
 	Output        string        `help:"${output} Or helm-values, a file for the chart of deploy/helm." type:"format" takes:"table,json,jsonl,csv,parquet,helm-values" default:"table" env:"-"`
-	JSON          bool          `name:"json" hidden:"" instead:"--output json" env:"-"`
 }
 
 // Help is shown above the flags.
@@ -77,8 +76,6 @@ func (c *planCommand) Run() error {
 	switch {
 	case c.Output == "helm-values":
 		return plan.HelmValues(os.Stdout, p)
-	case c.JSON:
-		return printJSON(p)
 	case c.Output == output.TableFormat:
 		return plan.Text(os.Stdout, c.Explain, p)
 	}

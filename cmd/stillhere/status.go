@@ -15,7 +15,7 @@ import (
 
 // statusFlags say of which pipeline the status is.
 type statusFlags struct {
-	URL    string  `help:"URL of a process of the role api or all, or of dev." default:"http://127.0.0.1:8080" aliases:"api" group:"Service:"`
+	URL    string  `help:"URL of a process of the role api or all, or of dev." default:"http://127.0.0.1:8080" group:"Service:"`
 	Tenant *string `help:"With --ids text: count the users of this tenant only, and show its policy." env:"-" group:"Service:"`
 
 	tokenFlag `group:"Service:"`

@@ -59,7 +59,7 @@ var bannedPhrases = []ban{
 }
 
 // allowed are names with a banned word that users have: a command, flags, a prefix of metrics.
-var allowed = []string{"Crowd", "Anew", "stillhere crowd"}
+var allowed = []string{"Crowd", "Anew"}
 
 // wordsOf splits a name at capitals, digits and underscores.
 func wordsOf(name string) []string {

@@ -87,7 +87,7 @@ func (w *textWorld) fails(arguments []string, want string) {
 // beat sends a beat by the command of that name. More are further flags.
 func (w *textWorld) beat(name schemas.Name, more ...string) {
 	w.Helper()
-	arguments := []string{"beat", "--url", "http://" + w.Listen, "--user", name.Text, "--device", "phone", "--kind", "mobile"}
+	arguments := []string{"beat", "--url", "http://" + w.Listen, name.Text, "--device", "phone", "--kind", "mobile"}
 	if name.Tenant != "" {
 		arguments = append(arguments, "--tenant", name.Tenant)
 	}
@@ -138,7 +138,7 @@ func TestEveryToolNamesUsersByNameAndTenant(t *testing.T) {
 	if out := w.says(with(replay, acme), quoted); strings.Count(out, "\n") != 4 || strings.Count(out, `"tenant":"acme"`) != 4 {
 		t.Errorf("the replay of a tenant is %s", out)
 	}
-	one := w.says(with(replay, []string{"--user", ann, "--tenant", "zeta"}), quoted)
+	one := w.says(with(replay, []string{ann, "--tenant", "zeta"}), quoted)
 	if strings.Count(one, "\n") != 2 || strings.Count(one, `"tenant":"zeta"`) != 2 {
 		t.Errorf("the replay of a user is %s", one)
 	}
@@ -146,13 +146,13 @@ func TestEveryToolNamesUsersByNameAndTenant(t *testing.T) {
 	w.files(replay)
 
 	w.says(with([]string{"asof", "now"}, w.kafka, acme), quoted, `"state":"online"`)
-	w.says(with([]string{"asof", "now"}, w.kafka, []string{"--user", ann, "--tenant", "zeta"}), `"state":"offline"`)
+	w.says(with([]string{"asof", "now"}, w.kafka, []string{ann, "--tenant", "zeta"}), `"state":"offline"`)
 	if out := w.says(with([]string{"sessions", ann, "--from=-1h", "--output", "csv"}, w.kafka), "tenant,name,device_kind"); strings.Contains(out, "acme") {
 		t.Errorf("the sessions of the default tenant are %s", out)
 	}
 	event := one[strings.Index(one, `"event_id":"`)+12:][:27]
 	w.says(with([]string{"explain", event}, w.kafka), `user "ann, née \"O'Neil\"" of tenant zeta`, "first_beat")
-	w.says(with([]string{"explain", event, "--output", "json", "--user", ann, "--tenant", "zeta"}, w.kafka), `"tenant": "zeta"`)
+	w.says(with([]string{"explain", event, "--output", "json", ann, "--tenant", "zeta"}, w.kafka), `"tenant": "zeta"`)
 	recording := filepath.Join(t.TempDir(), "heartbeats")
 	w.says(with([]string{"record", "--out", recording}, w.kafka), "records in")
 	w.says(with([]string{"backtest", "--policy", "log", "--recording", recording, "--warm-up", "0s"}, w.flags), "to online")
@@ -242,7 +242,7 @@ func (w *textWorld) modes(replay []string, one string) {
 // follows follows one tenant while users of all come.
 func (w *textWorld) follows(replay []string) {
 	w.Helper()
-	following := testkit.Start(w.T, testkit.Binary(w.T, "stillhere"), nil, with(replay, []string{"--follow", "--tenant", "acme", "--format", "csv"})...)
+	following := testkit.Start(w.T, testkit.Binary(w.T, "stillhere"), nil, with(replay, []string{"--follow", "--tenant", "acme", "--output", "csv"})...)
 	testkit.Until(w.T, "the replay has caught up", 30*time.Second, func() bool { return len(following.Out.Lines()) >= 4 })
 	w.beat(schemas.Name{Tenant: "zeta", Text: "new"})
 	w.beat(schemas.Name{Tenant: "acme", Text: "new"})
@@ -258,11 +258,11 @@ func (w *textWorld) erases(name, quoted string, replay []string) {
 	w.Helper()
 	w.says(with([]string{"erase", name, "--tenant", "acme"}, w.kafka), `"user_id":`+quoted, `"tenant":"acme"`)
 	testkit.Until(w.T, "the user is erased", 30*time.Second, func() bool {
-		_, out, _ := w.tool(with(replay, []string{"--user", name, "--tenant", "acme"})...)
+		_, out, _ := w.tool(with(replay, []string{name, "--tenant", "acme"})...)
 		return strings.Count(out, "\n") == 1 && strings.Contains(out, `"cause":"erased"`)
 	})
-	w.says(with(replay, []string{"--user", name}), quoted) // the default tenant's
-	w.says(with(replay, []string{"--user", name, "--tenant", "zeta"}), quoted)
+	w.says(with(replay, []string{name}), quoted) // the default tenant's
+	w.says(with(replay, []string{name, "--tenant", "zeta"}), quoted)
 }
 
 // loads plays users of the same names in two tenants.

@@ -55,7 +55,7 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		{"rebuild redis", append(kafka, "--redis", redis.Addr()), "Redis is rebuilt"},
 		{"graph add 1 2 3 --sqlite " + filepath.Join(h.Dir, "graph.db"), nil, "2 added"},
 		{"graph followers 1 --count --sqlite " + filepath.Join(h.Dir, "graph.db"), nil, "2"},
-		{"beat --user 2 --url http://" + h.Listen, nil, "user 2"},
+		{"beat 2 --url http://" + h.Listen, nil, "user 2"},
 		{"health --ready --admin " + h.Admin, nil, "ready"},
 	} {
 		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append(strings.Fields(c.words), c.flags...)...)
