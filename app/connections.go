@@ -64,10 +64,7 @@ func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
 		failures: counters("accept_failures_total",
 			"Connections that could not be accepted, by port; usually the process has no descriptors left.", "port"),
 	}
-	// The next release removes the names that begin with stillhere_doors.
-	for _, prefix := range []string{"stillhere_http_", "stillhere_doors_"} {
-		prometheus.WrapRegistererWithPrefix(prefix, registry).MustRegister(m.open, m.most, m.refused, m.failures)
-	}
+	prometheus.WrapRegistererWithPrefix("stillhere_http_", registry).MustRegister(m.open, m.most, m.refused, m.failures)
 	return m
 }
 

@@ -22,7 +22,7 @@ type Metrics struct {
 	Compared, Lost         prometheus.Counter
 	ReadSeconds            prometheus.Histogram
 
-	deliveriesSent, deliveriesTold prometheus.Counter
+	deliveriesSent prometheus.Counter
 }
 
 // NewMetrics registers the metrics with r; nil registers them nowhere.
@@ -59,7 +59,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Lost:           counter("lost_total", "Changes that a read had and no channel brought in time; the users were read again."),
 		Revoked:        counter("revoked_total", "Subscriptions ended because the viewer may not watch the user any more."),
 		deliveriesSent: counter("deliveries_sent_total", "Recipients to whose connections a delivery was sent."),
-		deliveriesTold: counter("told_total", "Old name of stillhere_fanout_deliveries_sent_total; the next release removes it."),
 		Errors:         counters("errors_sent_total", "Error messages sent to viewers, by code.", "code"),
 		Connections: register.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stillhere_fanout_connections", Help: "Open streams, by kind.",
@@ -74,5 +73,4 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // CountDeliveries counts recipients to whose connections a delivery was sent.
 func (m *Metrics) CountDeliveries(recipients int) {
 	m.deliveriesSent.Add(float64(recipients))
-	m.deliveriesTold.Add(float64(recipients))
 }

@@ -26,8 +26,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return &Metrics{
 		Metrics: beat.NewMetrics(registry),
 		requests: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_ingest_http_requests_total",
-			Help: "Requests by route and status code. The label status is the old name of code; removed in the next release."},
-			[]string{"route", "code", "status"}),
+			Help: "Requests by route and status code."}, []string{"route", "code"}),
 		closed: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_ingest_sockets_closed_total",
 			Help: "Closed sockets by reason."}, []string{"reason"}),
 		Sockets: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_ingest_sockets", Help: "Open sockets."}),
@@ -37,7 +36,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 }
 
 // Answered counts a request.
-func (m *Metrics) Answered(route, code string) { m.requests.WithLabelValues(route, code, code).Inc() }
+func (m *Metrics) Answered(route, code string) { m.requests.WithLabelValues(route, code).Inc() }
 
 // Closed counts a socket that was closed.
 func (m *Metrics) Closed(reason string) { m.closed.WithLabelValues(reason).Inc() }

@@ -14,7 +14,7 @@ type Metrics struct {
 	registry prometheus.Registerer // nil: nothing is registered
 	watched  *statusCollector
 
-	topicPartitions, topicMismatch, topicsWrong                   prometheus.Gauge
+	topicPartitions, topicMismatch                                prometheus.Gauge
 	parked, othersHanging                                         *prometheus.GaugeVec
 	restores                                                      *prometheus.HistogramVec
 	records, transactions, restarts, taskFailures, deadLetters    *prometheus.CounterVec
@@ -42,7 +42,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		topicPartitions: gauge("topic_partitions", "Partitions over which users are spread."),
 		topicMismatch: gauge("topic_config_mismatch",
 			"1 if the topics were changed while the process runs, so that it would refuse to start."),
-		topicsWrong: gauge("topics_wrong", "Old name of topic_config_mismatch; removed in the next release."),
 		parked: gauges("parked", "1 if a partition is parked because its task fails repeatedly.", "group",
 			"partition"),
 		othersHanging: gauges("others_hanging", "Partitions with a hanging transaction that this process cannot end.",
@@ -84,7 +83,6 @@ func (m *Metrics) SetPartitions(n int32) { m.topicPartitions.Set(float64(n)) }
 func (m *Metrics) SetTopicMismatch(mismatch bool) {
 	if m != nil {
 		m.topicMismatch.Set(one(mismatch))
-		m.topicsWrong.Set(one(mismatch))
 	}
 }
 
