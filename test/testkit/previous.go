@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,14 +15,14 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/source"
 )
 
-// Previous is the path of the program of an earlier commit, and the commit: see previousCommit. It
-// skips the test unless real processes are wanted, or if there is no earlier commit to build.
+// Previous is the path of the program that operators upgrade from, and its commit: see previousCommit. It
+// skips the test unless real processes are wanted, or if there is no history to build a program of.
 func Previous(t *testing.T) (path, commit string) {
 	t.Helper()
 	needProcesses(t)
-	commit, why := previousCommit()
-	if commit == "" {
-		t.Skip("NOT CHECKED: no program of an earlier commit can be built here: " + why)
+	commit, err := previousCommit()
+	if err != nil {
+		t.Skip("NOT CHECKED: no program of an earlier commit can be built here: " + err.Error())
 	}
 	if err := buildPrevious(); err != nil {
 		t.Fatal(err)
@@ -29,34 +30,14 @@ func Previous(t *testing.T) (path, commit string) {
 	return filepath.Join(folder, "stillhere-previous"), commit
 }
 
-// previousCommit names the program that operators upgrade from: STILLHERE_PREVIOUS (a tag or a
-// commit), else the newest tag v* before this commit, else what deploy/PREVIOUS names. Where a
-// shallow clone lacks it, it is the earliest commit that the clone has.
-func previousCommit() (commit, why string) {
-	head, err := git("rev-parse", "HEAD")
-	if err != nil {
-		return "", "this is no clone: " + err.Error()
-	}
+// previousCommit is STILLHERE_PREVIOUS (a tag or a commit), else the newest tag v* before this commit. Until
+// there is a release it is this commit itself: every process is replaced under load, but no format changes.
+func previousCommit() (commit string, err error) {
 	name := os.Getenv("STILLHERE_PREVIOUS")
 	if name == "" {
 		name, _ = git("describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^")
 	}
-	if name == "" {
-		text, _ := os.ReadFile(filepath.Join(source.Root(), "deploy", "PREVIOUS"))
-		name = strings.TrimSpace(string(text))
-	}
-	if commit, err = git("rev-parse", "--verify", "--quiet", name+"^{commit}"); err == nil {
-		return commit, ""
-	}
-	if shallow, _ := git("rev-parse", "--is-shallow-repository"); shallow != "true" {
-		return "", fmt.Sprintf("%q is not in the history; deploy/PREVIOUS or STILLHERE_PREVIOUS must name a commit that is", name)
-	}
-	all, err := git("rev-list", "HEAD")
-	lines := strings.Fields(all)
-	if err != nil || len(lines) < 2 {
-		return "", "the clone has no commit before " + head + "; fetch more of the history"
-	}
-	return lines[len(lines)-1], ""
+	return git("rev-parse", "--verify", cmp.Or(name, "HEAD")+"^{commit}")
 }
 
 // git runs git on the repository.
@@ -71,7 +52,10 @@ var buildPrevious = sync.OnceValue(func() error {
 	if err := makeFolder(); err != nil {
 		return err
 	}
-	commit, _ := previousCommit()
+	commit, err := previousCommit()
+	if err != nil {
+		return err
+	}
 	tree := filepath.Join(folder, "previous")
 	script := `mkdir "$2" && git -C "$1" archive "$3" | tar -x -C "$2" && cd "$2" &&
 		go build -trimpath -o ../stillhere-previous ./cmd/stillhere`
