@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,11 +21,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet:
 		w.Header().Set("Allow", "GET")
-		writeError(w, http.StatusMethodNotAllowed, &schemas.FieldError{Code: "method_not_allowed", Reason: "use GET"})
+		web.Write(w, http.StatusMethodNotAllowed, &schemas.FieldError{Code: "method_not_allowed", Reason: "use GET"})
 	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		if err := socket.CheckOrigin(r, s.cfg.Origins); err != nil {
 			s.hub.Metrics.Refused.WithLabelValues("origin").Inc()
-			writeError(w, http.StatusForbidden, &schemas.FieldError{Code: "forbidden_origin", Reason: err.Error()})
+			web.Write(w, http.StatusForbidden, &schemas.FieldError{Code: "forbidden_origin", Reason: err.Error()})
 			return
 		}
 		s.serve(w, r, kindWebSocket)
@@ -33,7 +33,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serve(w, r, kindEvents)
 	default:
 		w.Header().Set("Upgrade", "websocket")
-		writeError(w, http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required",
+		web.Write(w, http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required",
 			Reason: "open a WebSocket, or name ?user_ids= for Server-Sent Events"})
 	}
 }
@@ -46,12 +46,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 		if bad := new(schemas.FieldError); errors.As(err, &bad) && bad.Code == "tenant_not_allowed" {
 			status = http.StatusForbidden
 		}
-		writeError(w, status, err)
+		web.Write(w, status, err)
 		return
 	}
 	asks, err := parseOpening(r, kind == kindEvents, s.naming(tenant))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, err)
+		web.Write(w, http.StatusBadRequest, err)
 		return
 	}
 	st := &stream{kind: kind, user: s.viewer(r), account: s.hub.Tenants.Of(tenant), reserved: len(asks.users.ids)}
@@ -105,22 +105,13 @@ func (s *Server) refuse(w http.ResponseWriter, why error) {
 	// Jittered, so that clients refused together do not come back together.
 	if errors.Is(why, errTooManyOfUser) {
 		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
-		writeError(w, http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id",
+		web.Write(w, http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id",
 			Reason: "has " + strconv.Itoa(s.hub.PerUser.Most()) +
 				" connections open already, which is all that one user may have; close one first"})
 		return
 	}
 	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(5)))
-	writeError(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections", Reason: why.Error()})
-}
-
-func writeError(w http.ResponseWriter, status int, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// An error means that the client has gone.
-	_ = json.NewEncoder(w).Encode(struct {
-		Error errorBody `json:"error"`
-	}{bodyOf(err)})
+	web.Write(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections", Reason: why.Error()})
 }
 
 // appendEvent appends a message as an event, with an id unless that is "". A message of nil is a

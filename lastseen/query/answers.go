@@ -61,8 +61,8 @@ func (s *Server) chargeFor(request *http.Request, ids int) error {
 	case most > 0:
 		return tooManyIDs(most, ids)
 	case wait > 0:
-		return &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: web.TooMany, Field: idsField,
-			Reason: "are too many for now: every 50 ids count as a request of their user"}}
+		return web.RefuseFor(wait, http.StatusTooManyRequests, web.TooMany, idsField,
+			"are too many for now: every 50 ids count as a request of their user")
 	}
 	return nil
 }

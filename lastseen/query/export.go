@@ -47,8 +47,8 @@ func (s *Server) exportEndpoint(route string) http.Handler {
 		case s.exports <- struct{}{}:
 			defer func() { <-s.exports }()
 		default:
-			s.refuse(w, request, route, started, &refusal{http.StatusServiceUnavailable, exportStall,
-				&schemas.FieldError{Code: web.Overloaded, Reason: "too many exports run in this process; try again"}})
+			s.refuse(w, request, route, started, web.RefuseFor(exportStall, http.StatusServiceUnavailable, web.Overloaded, "",
+				"too many exports run in this process; try again"))
 			return
 		}
 		ctx, cancel := context.WithTimeout(request.Context(), exportTimeout)
@@ -106,8 +106,8 @@ func (s *Server) mayExport(request *http.Request) (user schemas.UserID, name sch
 	case err != nil:
 		return 0, name, err
 	case wait > 0:
-		return 0, name, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: web.TooMany, Field: "user_id",
-			Reason: "is exported too often: an export counts as ten requests of its sender"}}
+		return 0, name, web.RefuseFor(wait, http.StatusTooManyRequests, web.TooMany, "user_id",
+			"is exported too often: an export counts as ten requests of its sender")
 	}
 	return user, name, nil
 }

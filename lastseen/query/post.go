@@ -12,7 +12,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/internal/web"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // maxBody is more than 1,000 ids take, so that a list that is too long is answered by its length.
@@ -68,12 +67,12 @@ func bodyOf(request *http.Request) ([]byte, error) {
 	// What curl -d and scripts send counts as JSON, as for heartbeats.
 	if header != "" && (err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") &&
 		kind != "text/plain" && kind != "application/x-www-form-urlencoded") {
-		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type", "must be application/json")
+		return nil, web.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type", "must be application/json")
 	}
 	if encoding := request.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must not be set")
+		return nil, web.Refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must not be set")
 	}
-	tooLong := refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body", "must have at most "+strconv.Itoa(maxBody)+" bytes")
+	tooLong := web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body", "must have at most "+strconv.Itoa(maxBody)+" bytes")
 	if request.ContentLength > maxBody {
 		return nil, tooLong
 	}
@@ -84,15 +83,11 @@ func bodyOf(request *http.Request) ([]byte, error) {
 	case errors.As(err, &long):
 		return nil, tooLong
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in time")
+		return nil, web.Refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in time")
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
+		return nil, web.Refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
 	}
 	return body.Bytes(), nil
-}
-
-func refuse(status int, code, field, reason string) error {
-	return &refusal{status: status, err: &schemas.FieldError{Code: code, Field: field, Reason: reason}}
 }
 
 // decodeBatch reads {"user_ids":["1",2],"detail":true} and drops repeated ids. Every error is a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -150,11 +149,11 @@ func (s *Server) refuse(w http.ResponseWriter, request *http.Request, route stri
 		return
 	}
 	status, body := fail(err)
-	var refused *refusal
+	var refused *web.Refusal
 	if over := new(tenants.OverQuota); errors.As(err, &over) {
 		w.Header().Set("Retry-After", over.RetryAfter())
-	} else if errors.As(err, &refused) && refused.after > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
+	} else if errors.As(err, &refused) && refused.After > 0 {
+		w.Header().Set("Retry-After", web.RetryAfter(refused.After))
 	} else if status == http.StatusServiceUnavailable {
 		s.logRate.Do(func() {
 			s.log.WarnContext(request.Context(), "a read was answered with 503, because what it reads from did not answer; other reads may fail too", "route", route, "error", err)
@@ -179,27 +178,17 @@ func (s *Server) observe(route string, started time.Time, status string) {
 	s.metrics.RequestTime.WithLabelValues(route).Observe(time.Since(started).Seconds())
 }
 
-// refusal is an error with a status of its own.
-type refusal struct {
-	status int
-	after  time.Duration // Retry-After; 0: none
-	err    error
-}
-
-func (r *refusal) Error() string { return r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
-
 // fail returns the status and body for err. Internal errors are not shown to the caller.
 func fail(err error) (int, []byte) {
 	status := http.StatusBadRequest
 	var bad *schemas.FieldError
-	var refused *refusal
+	var refused *web.Refusal
 	var over *tenants.OverQuota
 	switch {
 	case errors.As(err, &over):
 		status = http.StatusTooManyRequests
 	case errors.As(err, &refused):
-		status = refused.status
+		status = refused.Status
 	case !errors.As(err, &bad):
 		status, err = http.StatusServiceUnavailable, &schemas.FieldError{Code: "unavailable", Reason: "the stores do not answer; try again"}
 	case bad.Code == codeNotAllowed || bad.Code == codeTenant:

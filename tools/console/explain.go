@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/explain"
@@ -68,7 +69,7 @@ type neighbour struct {
 }
 
 func notFound(reason string) error {
-	return &statusError{http.StatusNotFound, &schemas.FieldError{Code: "not_found", Reason: reason}}
+	return web.Refuse(http.StatusNotFound, "not_found", "", reason)
 }
 
 // absent is the answer about changes that are not in the log, which is the reason, and about those that

@@ -160,27 +160,18 @@ func (s *Server) checked(ctx context.Context, r *http.Request, answer func(conte
 // allowed refuses requests without the scope, should they have passed the guard.
 func (s *Server) allowed(r *http.Request) error {
 	if s.Config.Auth.On() && !s.IsAdmin(r) {
-		return &statusError{http.StatusForbidden, &schemas.FieldError{Code: "insufficient_scope", Reason: "the token lacks the scope presence:admin"}}
+		return web.Refuse(http.StatusForbidden, "insufficient_scope", "", "the token lacks the scope presence:admin")
 	}
 	return nil
 }
 
-// statusError is an error with the status of its answer.
-type statusError struct {
-	status int
-	err    error
-}
-
-func (e *statusError) Error() string { return e.err.Error() }
-func (e *statusError) Unwrap() error { return e.err }
-
 // statusOf is the status by which err is answered, and the error to show.
 func statusOf(err error) (int, error) {
-	var own *statusError
+	var own *web.Refusal
 	var bad *schemas.FieldError
 	switch {
 	case errors.As(err, &own):
-		return own.status, err
+		return own.Status, err
 	case ingest.IsForbidden(err):
 		return http.StatusForbidden, err
 	case errors.As(err, &bad):
@@ -262,8 +253,7 @@ func (a audience) unbound(what string) error {
 	if !a.bound {
 		return nil
 	}
-	return &statusError{http.StatusForbidden, &schemas.FieldError{Code: "tenant_not_allowed",
-		Reason: what + " is of all tenants, and the token is of one"}}
+	return web.Refuse(http.StatusForbidden, "tenant_not_allowed", "", what+" is of all tenants, and the token is of one")
 }
 
 // me answers GET me: who asks whom.

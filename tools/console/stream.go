@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/internal/web"
 )
 
 const (
@@ -105,7 +105,7 @@ func (s *Server) streaming(prepare func(r *http.Request) (func(ctx context.Conte
 func (s *Server) admit(r *http.Request) (leave func(), err error) {
 	holder := holderOf(ingest.CallerOf(r.Context()))
 	refuse := func(reason string) error {
-		return &statusError{http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_requests", Reason: reason}}
+		return web.Refuse(http.StatusTooManyRequests, web.TooMany, "", reason)
 	}
 	if !s.each.Take(holder) {
 		return nil, refuse(fmt.Sprintf("this process serves %d streams of the console to you already", maxStreamsEach))

@@ -52,8 +52,8 @@ func (s *Server) postWhatIf(w http.ResponseWriter, r *http.Request) {
 		case s.trying <- struct{}{}:
 			defer func() { <-s.trying }()
 		default:
-			err = &statusError{http.StatusConflict, &schemas.FieldError{Code: "conflict",
-				Reason: "this process tries another policy for somebody else at the moment; try again when that has ended"}}
+			err = web.Refuse(http.StatusConflict, "conflict", "",
+				"this process tries another policy for somebody else at the moment; try again when that has ended")
 		}
 	}
 	if err != nil {
@@ -108,11 +108,11 @@ func (s *Server) questionOf(r *http.Request) (q question, err error) {
 		return q, err
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return q, &statusError{http.StatusUnsupportedMediaType, schemas.Invalid("Content-Type", "must be application/json")}
+		return q, &web.Refusal{Status: http.StatusUnsupportedMediaType, Err: schemas.Invalid("Content-Type", "must be application/json")}
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err != nil {
-		return q, &statusError{http.StatusRequestEntityTooLarge, &schemas.FieldError{Code: web.TooLarge, Reason: "the body is larger than 64 kB"}}
+		return q, web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "", "the body is larger than 64 kB")
 	}
 	var request whatIfRequest
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
