@@ -8,8 +8,8 @@ import (
 )
 
 // openErasures opens the topic of erasures at its end, so that what this process writes of users is forgotten
-// when they are erased; nil with --ids int. Without the topic or the right to read it the process works on, and
-// logs a warning when it runs.
+// when they are erased; nil with --ids int. Without the right to read it the process works on, and logs a
+// warning when it runs.
 func (b *builder) openErasures(ctx context.Context) (*shown.Erasures, error) {
 	if !b.cluster.Users.Text() {
 		return nil, nil

@@ -31,10 +31,6 @@ const DefaultPrefix = "presence."
 // Name is the topic's name in the cluster.
 func (t Topic) Name(prefix string) string { return prefix + string(t) }
 
-// Optional reports whether the topic may be missing, or a process may have no rights on it: pipelines work
-// without what it is for.
-func (t Topic) Optional() bool { return t == Policies || t == Erasures }
-
 // TopicSpec is the required configuration of a topic.
 type TopicSpec struct {
 	Topic Topic
@@ -101,7 +97,7 @@ func ofAnyTime(topics []TopicSpec) []TopicSpec {
 // TextTopics are the topics that pipelines with --ids text have besides. The first record of
 // Pipeline, a PipelineIdentity, counts and stays, so the topic is not compacted. The others are Tenants,
 // the newest of each key counts. All of them stay, so ids of erased users are in a topic of their own,
-// which is short and may be missing: a process that has missed a record repeats names before long.
+// which is short: a process that has missed a record repeats names before long.
 func TextTopics() []TopicSpec {
 	return ofAnyTime([]TopicSpec{
 		{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -206,12 +205,9 @@ func (c *policyList) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known, all, err := knownPolicies(ctx, c.kafkaFlags, cluster)
+	_, all, err := knownPolicies(ctx, c.kafkaFlags, cluster)
 	if err != nil {
 		return err
-	}
-	if known.Lacks != nil {
-		fmt.Fprintf(os.Stderr, "stillhere: policies of the past are not known: %v\n", known.Lacks)
 	}
 	return printRows(c.Output, rowsOf(all), policyColumns, itself)
 }

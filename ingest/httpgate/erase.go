@@ -84,10 +84,7 @@ func (g *Gate) spread(user schemas.UserID, done func()) {
 	users := []schemas.UserID{user}
 	g.Erased(users)
 	// The producer logs a missing right, and the metrics count other failures.
-	g.writer.append("erasures", 0, schemas.ErasureRecords(users)[0], func(err error) {
-		g.unspread.Store(err != nil)
-		done()
-	})
+	g.writer.append("erasures", 0, schemas.ErasureRecords(users)[0], func(error) { done() })
 }
 
 // deleteUser appends the erasure of a user in a frame of its own. The log orders it among the beats.
@@ -128,9 +125,7 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 	if err := g.await(r.Context(), written); err != nil {
 		return 0, err
 	}
-	if !g.unspread.Load() { // the producer looks for a missing topic for a second, each time
-		_ = g.await(r.Context(), spread) // so that whoever has the answer may beat with a name
-	}
+	_ = g.await(r.Context(), spread) // so that whoever has the answer may beat with a name
 	w.Header().Set("Content-Type", "application/json")
 	// If this fails the caller has disconnected; Kafka has the erasure.
 	_ = json.NewEncoder(w).Encode(receipt)

@@ -34,7 +34,6 @@ type Gate struct {
 	tenants         *tenants.Accounts // nil: tenants have no quotas
 	zstd            *zstd.Decoder
 	maxDevices      atomic.Int64 // HTTP.MaxDevices as it is now
-	unspread        atomic.Bool  // Kafka has not taken the last record of erased users
 }
 
 // New makes a gate.

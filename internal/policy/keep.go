@@ -13,10 +13,9 @@ import (
 // once. There is one record of about 100 bytes for each different policy; none is deleted. One that two
 // processes write is the same.
 type Keeper struct {
-	mu     sync.Mutex
-	topic  records         // what the topic had at the start
-	asked  map[string]bool // ids that somebody writes
-	usable bool            // the topic exists, and this program may read it
+	mu    sync.Mutex
+	topic records         // what the topic had at the start
+	asked map[string]bool // ids that somebody writes
 }
 
 // firstRead is how long NewKeeper may take. If it takes longer, policies are written that the topic has.
@@ -35,15 +34,15 @@ func NewKeeper(ctx context.Context, cluster kafka.Config, log *slog.Logger) (*Ke
 	if err != nil {
 		log.Warn("the policies that are kept cannot be read", "error", err)
 	}
-	return &Keeper{topic: kept, asked: map[string]bool{}, usable: !kafka.IsMissingTopic(err) && !kafka.IsUnauthorized(err)}, nil
+	return &Keeper{topic: kept, asked: map[string]bool{}}, nil
 }
 
 // Lacks reports whether the topic has no policy with the id, so that the caller must write it before anything that
-// names the policy. All others who ask for the id are answered false, until Restored. It is false if the topic is missing.
+// names the policy. All others who ask for the id are answered false, until Restored.
 func (k *Keeper) Lacks(id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, kept := k.topic[id]; kept || !k.usable || k.asked[id] {
+	if _, kept := k.topic[id]; kept || k.asked[id] {
 		return false
 	}
 	k.asked[id] = true

@@ -17,9 +17,6 @@ import (
 type Known struct {
 	// All are sorted by the time since which they are known, the oldest first.
 	All []KnownPolicy
-	// Lacks says why policies of the past are not among them: the topic policies is missing, or the program may
-	// not read it. Nil: all are there that a detector has kept.
-	Lacks error
 }
 
 // KnownPolicy is a policy that is in force or was. Since is when it came into force first.
@@ -33,13 +30,10 @@ type KnownPolicy struct {
 }
 
 // ReadKnown returns what the topic policies, the checkpoints of the detector's group and the policies of tenants
-// (nil in int mode) tell together. A missing topic is no error; see Known.Lacks.
+// (nil in int mode) tell together.
 func ReadKnown(ctx context.Context, reader *kafka.Reader, checkpoints map[int32]*schemas.Checkpoint, tenants []SetPolicy) (k Known, err error) {
 	kept, err := readKept(ctx, reader)
-	switch {
-	case kafka.IsMissingTopic(err) || kafka.IsUnauthorized(err):
-		k.Lacks, kept = err, records{}
-	case err != nil:
+	if err != nil {
 		return k, err
 	}
 	for id, p := range kept {
@@ -99,10 +93,8 @@ func (k Known) Find(id string) (KnownPolicy, error) {
 		return found[0], nil
 	case len(found) > 1:
 		return KnownPolicy{}, schemas.Invalid("policy id", fmt.Sprintf("%q may be each of %s: give more digits", id, strings.Join(ids, ", ")))
-	case k.Lacks != nil:
-		return KnownPolicy{}, fmt.Errorf("policy %s is not in force, and those of the past are not known: %w", id, k.Lacks)
 	}
-	return KnownPolicy{}, fmt.Errorf("policy %s was never in force here, or before policies were kept; \"stillhere policy list\" prints those that are known", id)
+	return KnownPolicy{}, fmt.Errorf("policy %s was never in force here; \"stillhere policy list\" prints those that are known", id)
 }
 
 // Policies are the policies without their times.

@@ -48,12 +48,6 @@ func (l *topic) add(users ...schemas.UserID) {
 	}
 }
 
-func (l *topic) TopicID(context.Context, schemas.Topic) (schemas.TopicID, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return schemas.TopicID{}, l.fault
-}
-
 func (l *topic) Bounds(context.Context, schemas.Topic, int32) (start, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,33 +121,6 @@ func TestOnlyErasuresThatComeAfterwardsAreHeardAndEachOfThem(t *testing.T) {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-func TestATopicThatCannotBeReadAtFirstIsFollowedFromItsEndLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		log := &topic{fault: errors.New("no such topic")}
-		f := shown.NewErasures(log, slog.New(slog.DiscardHandler))
-		if err := f.Open(t.Context()); err == nil {
-			t.Fatal("there is no error")
-		}
-		log.add(1)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- f.Run(ctx, log.hear) }()
-		time.Sleep(time.Second)
-		log.fail(nil)
-		time.Sleep(20 * time.Second)
-		log.add(2)
-		time.Sleep(time.Second)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if got := log.hasHeard(); !slices.Equal(got, []schemas.UserID{2}) {
-			t.Errorf("heard of %v", got)
 		}
 	})
 }

@@ -5,7 +5,6 @@ package kafka_test
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,64 +46,6 @@ func guardedStandIn(t *testing.T) *guarded {
 	super := kafka.Config{Brokers: cluster.Addrs()}
 	login(&super, "super", "super")
 	return newGuarded(t, super, client, login)
-}
-
-// Rights of an earlier build, topic by topic, and the topics of this one.
-func TestIngestTakesHeartbeatsOfNamesThoughItMayNotSeeTheTopicOfErasures(t *testing.T) {
-	t.Parallel()
-	s, err := guardedStandIn(t).newSubjectWith("ingest", app.Use{Named: true}, func(s *subject, grants []admin.Grant) (before []admin.Grant, _ error) {
-		erasures := schemas.Erasures.Name(s.config.Prefix)
-		for _, grant := range grants {
-			if grant.Resource != kafka.OfTopic || !grant.Prefixed {
-				before = append(before, grant)
-				continue
-			}
-			for _, spec := range slices.Concat(schemas.Topics(), schemas.TextTopics()) {
-				of := grant
-				of.Name, of.Prefixed = spec.Topic.Name(s.config.Prefix), false
-				before = append(before, of)
-			}
-		}
-		return slices.DeleteFunc(before, func(grant admin.Grant) bool { return grant.Name == erasures }), nil
-	})
-	testkit.Check(t, err)
-	beats := s.signs()["its beat"]
-	want := fmt.Sprintf("this user needs Read on topic %s", schemas.Erasures.Name(s.config.Prefix))
-	if !s.run(30*time.Second, func() bool { return s.started.Load() && beats() && strings.Contains(s.log.String(), want) }) {
-		t.Errorf("it does not take heartbeats or does not say %q; it said last:\n%s", want, testkit.Tail(s.log.String(), 2000))
-	}
-	if said := s.log.String(); strings.Contains(said, "ended") || strings.Count(said, "the erasures of users cannot be read") != 1 {
-		t.Errorf("it said\n%s", testkit.Tail(said, 2000))
-	}
-}
-
-// Kafka says of an optional topic that may not be described either that it is missing or that it exists.
-func TestTopicsAreNotCalledCreatedThatMayNotBeDescribed(t *testing.T) {
-	t.Parallel()
-	g := guardedStandIn(t)
-	for _, hidden := range []schemas.Topic{schemas.Erasures, schemas.Policies} {
-		few := func(s *subject, grants []admin.Grant) (some []admin.Grant, _ error) {
-			for _, spec := range slices.Concat(schemas.Topics(), schemas.TextTopics()) {
-				for _, grant := range grants {
-					if grant.Resource == kafka.OfTopic && (spec.Topic != hidden || grant.Operation == "Create") {
-						grant.Name, grant.Prefixed = spec.Topic.Name(s.config.Prefix), false
-						some = append(some, grant)
-					}
-				}
-			}
-			return some, nil
-		}
-		s, err := g.newSubjectWith("topics", app.Use{Named: true}, few)
-		testkit.Check(t, err)
-		testkit.Check(t, s.producer.Close(t.Context()))
-		_, err = admin.ApplyTopics(t.Context(), s.super, 1, 1)
-		testkit.Check(t, err)
-		reports, err := admin.ApplyTopics(t.Context(), s.config, 1, 1)
-		want := fmt.Sprintf("this user needs Describe on topic %s", hidden.Name(s.config.Prefix))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %q; the reports are %+v", err, want, reports)
-		}
-	}
 }
 
 // judge tries every grantee with all it needs, and without each of it, so many at

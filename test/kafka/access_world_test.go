@@ -88,23 +88,6 @@ type subject struct {
 // newSubject makes topics with something in them, and a user with all that the
 // grantee needs but for one grant.
 func (g *guarded) newSubject(grantee string, use app.Use, without *admin.Grant) (*subject, error) {
-	return g.newSubjectWith(grantee, use, func(s *subject, grants []admin.Grant) ([]admin.Grant, error) {
-		if without == nil {
-			return grants, nil
-		}
-		all := len(grants)
-		grants = slices.DeleteFunc(grants, func(grant admin.Grant) bool { return grant == s.here(*without) })
-		if len(grants) != all-1 {
-			return nil, fmt.Errorf("%s is not among what %s needs", without, grantee)
-		}
-		return grants, nil
-	})
-}
-
-// newSubjectWith is newSubject with what change makes of all that the grantee needs.
-func (g *guarded) newSubjectWith(
-	grantee string, use app.Use, change func(*subject, []admin.Grant) ([]admin.Grant, error),
-) (*subject, error) {
 	s := &subject{guarded: g, grantee: grantee, uses: use, user: fmt.Sprintf("%s%d", grantee, g.names.Add(1))}
 	s.super = g.super
 	s.super.Prefix, s.super.InstanceName = s.user+".", "super"
@@ -118,8 +101,12 @@ func (g *guarded) newSubjectWith(
 	if err != nil {
 		return nil, err
 	}
-	if grants, err = change(s, grants); err != nil {
-		return nil, err
+	if without != nil {
+		all := len(grants)
+		grants = slices.DeleteFunc(grants, func(grant admin.Grant) bool { return grant == s.here(*without) })
+		if len(grants) != all-1 {
+			return nil, fmt.Errorf("%s is not among what %s needs", without, grantee)
+		}
 	}
 	s.producer, err = kafka.NewProducer(s.super, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -281,9 +268,7 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 			err = sources.Log.Read(ctx, 0, start, end, nothing)
 		}
 		if err == nil {
-			var known policy.Known
-			known, err = policy.Load(ctx, s.config, sources.Reader, s.uses.Named)
-			err = errors.Join(err, known.Lacks)
+			_, err = policy.Load(ctx, s.config, sources.Reader, s.uses.Named)
 		}
 		if err != nil {
 			return err

@@ -88,8 +88,8 @@ func (s *settings) resolve() int {
 	s.tap.catchUp()
 	all := s.tap.committed() // before the policies are read
 	known, err := policy.ReadKnown(context.Background(), s.tap.reader, nil, nil)
-	if err != nil || known.Lacks != nil {
-		s.Fatal(err, known.Lacks)
+	if err != nil {
+		s.Fatal(err)
 	}
 	ids := map[string]bool{}
 	for _, part := range all {

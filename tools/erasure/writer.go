@@ -52,14 +52,11 @@ func (w *Writer) Erase(ctx context.Context, users ...schemas.UserName) ([]httpga
 	if err := w.producer.AppendSync(ctx, frames...); err != nil {
 		return nil, err
 	}
-	if !w.cluster.Users.Text() || kafka.IsMissingTopic(w.unspread) {
-		return receipts, nil // a topic is waited for, each time
+	if !w.cluster.Users.Text() {
+		return receipts, nil
 	}
 	// The delivery timeout of the producer bounds it. An interrupt does not: the users are erased.
 	err := w.producer.AppendSync(context.WithoutCancel(ctx), schemas.ErasureRecords(ids)...)
-	if kafka.IsMissingTopic(err) {
-		err = fmt.Errorf("%w; create the topic with: stillhere topics apply", err)
-	}
 	if err != nil && w.unspread == nil {
 		w.unspread = fmt.Errorf("the users are erased, but processes that take heartbeats do not know it of all of them: an erased user "+
 			"who goes on sending heartbeats may have no name for up to 5 minutes, and is not listed among the users of the tenant until then: %w", err)

@@ -50,7 +50,7 @@ func LastCopies(ctx context.Context, cfg kafka.Config) (Copies, error) {
 	}
 	for _, t := range found {
 		if !t.exists {
-			continue // as an optional topic, or one that was deleted with its copies
+			continue // it was deleted with its copies
 		}
 		switch t.spec.Topic {
 		case schemas.Graph, schemas.Pipeline, schemas.Policies:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 
@@ -83,9 +82,6 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 			err = kafka.WithGrantHint(err, "Create", kafka.OfTopic, t.name)
 			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, err, response.ErrMessage)
 		}
-		if _, err := admin.ListTopics(ctx, t.name); kafka.IsUnauthorized(err) {
-			return nil, fmt.Errorf("checking topic %s: %w", t.name, kafka.WithGrantHint(err, "Describe", kafka.OfTopic, t.name))
-		}
 		created[t.name] = true
 		if t.spec.Topic == schemas.Pipeline {
 			if err := storeIdentity(ctx, cfg); err != nil {
@@ -142,22 +138,6 @@ func CheckTopics(ctx context.Context, cfg kafka.Config) (partitions int32, err e
 	return compareTopics(found, cfg)
 }
 
-// MissingTopics are the optional topics that do not exist, or that the user may not describe.
-func MissingTopics(ctx context.Context, cfg kafka.Config) (names []string, err error) {
-	admin, cfg, err := openAdmin(cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg)
-	for _, t := range found {
-		if t.spec.Topic.Optional() && !t.exists {
-			names = append(names, t.name)
-		}
-	}
-	return names, err
-}
-
 func openAdmin(cfg kafka.Config) (*kadm.Client, kafka.Config, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, cfg, fmt.Errorf("looking at the topics: %w", err)
@@ -180,14 +160,17 @@ type clusterTopic struct {
 	tuned      []string
 }
 
-// listTopics returns all topics. An optional one does not exist for a user who may not describe it.
+// listTopics returns all topics.
 func listTopics(ctx context.Context, admin *kadm.Client, cfg kafka.Config) ([]clusterTopic, error) {
 	var found []clusterTopic
+	var names []string
 	prefix := cfg.Prefix
 	for _, spec := range specs(cfg) {
-		found = append(found, clusterTopic{spec: spec, name: spec.Topic.Name(prefix), settings: map[string]string{}})
+		name := spec.Topic.Name(prefix)
+		found = append(found, clusterTopic{spec: spec, name: name, settings: map[string]string{}})
+		names = append(names, name)
 	}
-	details, err := listDescribable(ctx, admin, found)
+	details, err := admin.ListTopics(ctx, names...)
 	if err != nil {
 		err = kafka.ExplainConnection(kafka.WithGrantHint(err, "Describe", kafka.OfTopic, prefix+"*"))
 		return nil, fmt.Errorf("listing topics: %w", err)
@@ -236,36 +219,6 @@ func listTopics(ctx context.Context, admin *kadm.Client, cfg kafka.Config) ([]cl
 	return found, nil
 }
 
-// listDescribable lists the topics that exist, but for optional ones that the user may not describe: whoever needs them
-// says so.
-func listDescribable(ctx context.Context, admin *kadm.Client, all []clusterTopic) (kadm.TopicDetails, error) {
-	var names, required, optional []string
-	for _, t := range all {
-		names = append(names, t.name)
-		if t.spec.Topic.Optional() {
-			optional = append(optional, t.name)
-		} else {
-			required = append(required, t.name)
-		}
-	}
-	details, err := admin.ListTopics(ctx, names...)
-	if !kafka.IsUnauthorized(err) {
-		return details, err
-	}
-	// The answer does not name the topic.
-	if details, err = admin.ListTopics(ctx, required...); err != nil {
-		return nil, err
-	}
-	for _, name := range optional {
-		one, err := admin.ListTopics(ctx, name)
-		if err != nil && !kafka.IsUnauthorized(err) {
-			return nil, err
-		}
-		maps.Copy(details, one)
-	}
-	return details, nil
-}
-
 // compareTopics returns how many partitions the topics by user have, or all that is wrong.
 func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	var faults []error
@@ -273,9 +226,6 @@ func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	broker := cfg.Brokers[0]
 	for i := range found {
 		t := &found[i]
-		if !t.exists && t.spec.Topic.Optional() {
-			continue
-		}
 		if !t.exists {
 			faults = append(faults, fmt.Errorf(
 				"topic %s does not exist; create it with: stillhere topics apply --kafka-brokers %s", t.name, strings.Join(cfg.Brokers, ",")))

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -214,34 +213,6 @@ func TestAForwardIsAppendedOutsideOfTheTransactionAndHandled(t *testing.T) {
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
 		w.beat(0, "forward")
 		w.until("forwarded", 5*time.Second, func() bool { return w.counts()["forwarded"] == 1 })
-	})
-}
-
-func TestAForwardThatPipelinesWorkWithoutHoldsNothingUp(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
-		_, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
-		handled := func(n int, within time.Duration) {
-			w.Helper()
-			w.beat(0, "policy")
-			w.until("handled", within, func() bool { return w.counts()["policy"] == n })
-		}
-		handled(1, 5*time.Second)
-		fault := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.name(schemas.Policies), Err: kerr.TopicAuthorizationFailed, Count: -1})
-		handled(2, 5*time.Second)
-		fault.Remove()
-		client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log)
-		if err != nil {
-			w.Fatal(err)
-		}
-		defer client.Close()
-		if _, err := kadm.NewClient(client).DeleteTopics(w.Context(), w.name(schemas.Policies)); err != nil {
-			w.Fatal(err)
-		}
-		handled(3, time.Minute)
-		if n := w.metric("session_restarts_total", "reason", "forward"); n != 0 {
-			w.Errorf("sessions began again %v times", n)
-		}
 	})
 }
 

@@ -296,9 +296,6 @@ func (c *copier) Handle(r *schemas.Record, out *stream.Outbox) error {
 		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: 1, Key: []byte("forwarded"), Value: []byte("beat")})
 		return nil
 	}
-	if key == "policy" {
-		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Policies, Key: []byte("id"), Value: []byte("settings")})
-	}
 	c.counts[key]++
 	value := binary.BigEndian.AppendUint64(nil, uint64(c.counts[key]))
 	out.Records = append(out.Records,

@@ -20,9 +20,8 @@ func newForwards() *forwards { return &forwards{signal: make(chan struct{}, 1)} 
 func (f *forwards) send(ctx context.Context, producer *kafka.Producer, outs []schemas.Outgoing) {
 	f.open.Add(int64(len(outs)))
 	for i := range outs {
-		topic := outs[i].Topic // outs is used again
 		producer.Append(ctx, outs[i], func(err error) {
-			if err != nil && !dispensable(topic, err) {
+			if err != nil {
 				f.failed.CompareAndSwap(nil, &err)
 			}
 			if f.open.Add(-1) == 0 {
@@ -33,12 +32,6 @@ func (f *forwards) send(ctx context.Context, producer *kafka.Producer, outs []sc
 			}
 		})
 	}
-}
-
-// dispensable reports whether a record was refused that the pipeline works without: its topic may be missing,
-// and then the right to write to it may be missing as well.
-func dispensable(topic schemas.Topic, err error) bool {
-	return topic.Optional() && (kafka.IsMissingTopic(err) || kafka.IsUnauthorized(err))
 }
 
 // wait waits until all are acknowledged.
