@@ -259,8 +259,8 @@ func dataDir(dir string) error {
 	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
 		return err
 	}
-	// The directory has the presence of all users and the follower graph. Older versions made
-	// it readable for other users of the machine.
+	// The directory has the presence of all users and the follower graph. One that was there may be readable for
+	// other users of the machine.
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs x
 		return fmt.Errorf("data directory: closing it to other users: %w", err)
 	}

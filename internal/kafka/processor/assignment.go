@@ -142,7 +142,7 @@ func (s *session) onAdjustOffsets(ctx context.Context, offsets member.Offsets) (
 func previousOwners(c stream.Assignment) []owners.Owner {
 	named, complete := owners.Decode(c.Metadata)
 	if !complete && c.Offset >= 0 && len(named) == 0 {
-		named = append(named, owners.Unknown(time.Now())) // an older program's
+		named = append(named, owners.Unknown(time.Now())) // an operator has set the offset
 	}
 	return named
 }

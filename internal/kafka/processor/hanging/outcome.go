@@ -14,7 +14,7 @@ import (
 
 // outcomes returns which transactions to commit and which to abort: how they had ended, by what the
 // group's offsets name of their producer (see package owners). Where the offsets do not name it, as
-// after an older program, records are committed: aborted ones come again with the same ids anyway,
+// after an operator has set them, records are committed: aborted ones come again with the same ids anyway,
 // while committed ones would be lost. Offsets are always aborted: reading again gives the same.
 func (e *Ender) outcomes(ctx context.Context, hanging transactions) (commit, abort transactions, err error) {
 	commits, err := e.Reader.Commits(ctx, e.Group, e.Topic, false)

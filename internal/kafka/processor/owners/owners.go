@@ -29,8 +29,8 @@ const ownersField protowire.Number = 100
 // for them.
 const Max = 64
 
-// Unknown stands for owners that the metadata does not name: because of Max, or because an older
-// program wrote it.
+// Unknown stands for owners that the metadata does not name: because of Max, or because an
+// operator has set the offset.
 func Unknown(at time.Time) Owner { return Owner{Epoch: -1, At: at.UnixMilli()} }
 
 // UnknownTTL is how long Unknown is kept: as long as Kafka keeps an unused transactional id.

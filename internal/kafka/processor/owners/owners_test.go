@@ -50,7 +50,7 @@ func TestOwnersRideInTheMetadataBesideTheCheckpoint(t *testing.T) {
 		t.Errorf("it names %v", named)
 	}
 	if _, complete := Decode(transaction.On(checkpoint.Encode())); complete {
-		t.Error("an older program's is taken for complete")
+		t.Error("metadata without owners is taken for complete")
 	}
 	var many []Owner
 	for i := range int64(200) {
