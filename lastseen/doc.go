@@ -42,6 +42,9 @@
 // on every node are missing then; the projector notices this within a second and rebuilds
 // every partition. It logs a warning for every rebuild except the first of a new pipeline.
 //
+// Kafka is restored from a copy older than the stores: both stay as they are, so that answers have
+// stale_since, until a version of a new log epoch comes. Then Redis is rebuilt.
+//
 // The pipeline stands still: the watermarks grow old, and after stale_after every
 // answer has stale_since. No answer turns offline because of it.
 package lastseen

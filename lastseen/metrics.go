@@ -29,7 +29,7 @@ type Metrics struct {
 
 	ProjectorUpdates   *prometheus.CounterVec // result: written, older
 	ProjectorWatermark *prometheus.GaugeVec   // partition
-	ProjectorRebuilds  *prometheus.CounterVec // reason: new, empty, regressed, node_empty
+	ProjectorRebuilds  *prometheus.CounterVec // reason: new, empty, regressed, node_empty, restored_log
 	ProjectorRebuilt   prometheus.Counter     // users
 	SeenUpdates        *prometheus.CounterVec // result: written, older
 	UnsureUpdates      *prometheus.CounterVec // result: written, older
@@ -75,7 +75,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ProjectorWatermark: f.NewGaugeVec(gauge("projector_watermark_seconds",
 			"Log time up to which Redis shows everything, Unix seconds."), []string{"partition"}),
 		ProjectorRebuilds: f.NewCounterVec(counter("projector_rebuilds_total",
-			"Rebuilds of a partition's part of Redis by reason: new, empty, regressed, node_empty."), []string{"reason"}),
+			"Rebuilds of a partition's part of Redis by reason: new, empty, regressed, node_empty, restored_log."), []string{"reason"}),
 		ProjectorRebuilt: f.NewCounter(counter("projector_rebuilt_users_total", "Users written by rebuilds.")),
 		SeenUpdates: f.NewCounterVec(counter("seen_updates_total",
 			"Newest heartbeats of users written to Redis; older = something newer was there already."), []string{"result"}),

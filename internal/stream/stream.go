@@ -28,6 +28,9 @@ type StoredOffset struct {
 	Next int64
 	// Topic is the topic that Next belongs to.
 	Topic schemas.TopicID
+	// Latest is the latest time of a record before Next; 0 = not known. If the log has a later one there, it is
+	// not the log that the consumer has read.
+	Latest schemas.Millis
 }
 
 // Last, in place of the offset from which to read, stands for the last n offsets.
@@ -71,6 +74,8 @@ type Batch[T any] struct {
 	// Next is the offset after the last record of the run. It is not the last item's offset
 	// plus one: transaction markers and rejected records take offsets too.
 	Next int64
+	// Latest is the latest time of a record of the run, also of a rejected one.
+	Latest schemas.Millis
 }
 
 // Logged is a message together with its position in its topic.

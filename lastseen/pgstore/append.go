@@ -114,15 +114,20 @@ func (s *Store) timed(step string, act func() error) error {
 // first's transaction.
 func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	const (
-		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, topic_next_offset) VALUES ($1, $2, $3, CASE WHEN $3::text IS NOT NULL THEN $2::bigint END)
-			ON CONFLICT DO NOTHING`
+		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, topic_next_offset, latest_next_offset, latest_ms, log_epoch)
+			VALUES ($1, $2, $3, CASE WHEN $3::text IS NOT NULL THEN $2::bigint END, CASE WHEN $3::text IS NOT NULL THEN $2::bigint END, CASE WHEN $3::text IS NOT NULL THEN $4::bigint ELSE 0 END,
+			CASE WHEN $3::text IS NOT NULL THEN $5::bigint ELSE 0 END) ON CONFLICT DO NOTHING`
 		later = `UPDATE sink_offsets SET next_offset = $2, written_at = now(), topic_id = coalesce($3, topic_id),
-			topic_next_offset = CASE WHEN $3::text IS NOT NULL THEN $2 ELSE topic_next_offset END
-			WHERE partition = $1 AND next_offset = $4 AND topic_id IS NOT DISTINCT FROM $5`
+			topic_next_offset = CASE WHEN $3::text IS NOT NULL THEN $2 ELSE topic_next_offset END,
+			latest_next_offset = CASE WHEN $3::text IS NOT NULL THEN $2 ELSE latest_next_offset END,
+			latest_ms = CASE WHEN $3::text IS NOT NULL THEN $4 ELSE latest_ms END,
+			log_epoch = CASE WHEN $3::text IS NOT NULL THEN $5 ELSE log_epoch END
+			WHERE partition = $1 AND next_offset = $6 AND topic_id IS NOT DISTINCT FROM $7`
 	)
-	sql, arguments := later, []any{batch.Partition, batch.Next, store.TopicOrNull(batch.Topic), batch.Expected, store.TopicOrNull(batch.ExpectedTopic)}
+	sql, arguments := later, []any{batch.Partition, batch.Next, store.TopicOrNull(batch.Topic), int64(batch.Latest), batch.LogEpoch,
+		batch.Expected, store.TopicOrNull(batch.ExpectedTopic)}
 	if batch.Expected == store.Unknown {
-		sql, arguments = first, arguments[:3]
+		sql, arguments = first, arguments[:5]
 	}
 	done, err := tx.Exec(ctx, sql, arguments...)
 	if err != nil {

@@ -48,9 +48,12 @@ type partition struct {
 	// neverFilled: nobody has ever written the partition to this Redis, so that its absence is no
 	// loss.
 	neverFilled bool
-	// fresh: nothing has been applied since Start. A batch from before the progress then means
-	// that the topic was recreated; the progress follows it.
+	// fresh: nothing has been applied since Start. A batch from before the progress then means that the log ends
+	// before it, or is another one: it was restored from an older copy.
 	fresh bool
+	// restored: the log was. Redis and its progress stay as they are, so that reads say stale, until a version of a
+	// log epoch above the progress comes; then Redis is rebuilt.
+	restored bool
 	// last is the newest batch. When a rebuild begins now, the statuses of these users may not be
 	// readable yet: a transaction becomes visible partition by partition.
 	last []store.Update
@@ -107,7 +110,7 @@ func (p *Projector) Start(ctx context.Context, at stream.Assignment) (stream.Sto
 	part.neverFilled = at.Offset < 0 || p.config.NewRedis && !p.seen[at.Partition]
 	p.seen[at.Partition] = true
 	p.partitions[at.Partition] = part
-	return stream.StoredOffset{Next: part.progress.Next, Topic: topic}, nil
+	return stream.StoredOffset{Next: part.progress.Next, Topic: topic, Latest: part.progress.Latest}, nil
 }
 
 // Stop forgets a partition and its gauge.
@@ -125,22 +128,43 @@ func (p *Projector) Apply(ctx context.Context, batch stream.Batch[stream.Logged[
 	if err != nil {
 		return err
 	}
+	if part.fresh && lastseen.StartsBefore(batch, part.progress.Next) {
+		part.restored = true
+	}
+	part.fresh = false
+	if part.restored {
+		if batch.Items = lastseen.Above(batch.Items, part.progress.LogEpoch); len(batch.Items) == 0 {
+			return nil
+		}
+	}
 	changes := make([]*schemas.Transition, len(batch.Items))
 	for i, item := range batch.Items {
 		changes[i] = item.Message
 	}
 	part.last = store.Fold(changes)
+	to := part.progress
+	to.Latest, to.LogEpoch = max(to.Latest, batch.Latest), lastseen.LogEpoch(batch.Items, to.LogEpoch)
+	if part.restored {
+		return p.replace(ctx, part, batch.Next, to)
+	}
 	if err := p.write(ctx, part, part.progress.Epoch); err != nil {
 		return err
 	}
-	to := part.progress
-	if part.fresh || batch.Next > to.Next {
-		to.Next = batch.Next
-	}
-	if err := p.move(ctx, part, to); err != nil {
+	to.Next = max(to.Next, batch.Next)
+	return p.move(ctx, part, to)
+}
+
+// replace rebuilds Redis from the statuses of a restored log.
+func (p *Projector) replace(ctx context.Context, part *partition, next int64, to redisview.Progress) error {
+	found, err := p.view.Progress(ctx, part.number)
+	if err != nil {
 		return err
 	}
-	part.fresh = false
+	to.Next = next
+	if err := p.rebuild(ctx, part, found, to); err != nil {
+		return err
+	}
+	part.restored = false
 	return nil
 }
 
@@ -149,6 +173,9 @@ func (p *Projector) Watermark(ctx context.Context, number int32, logTime schemas
 	part, err := p.partition(ctx, number)
 	if err != nil {
 		return err
+	}
+	if part.restored {
+		return nil
 	}
 	to := part.progress
 	to.Watermark = max(to.Watermark, logTime)
@@ -214,7 +241,8 @@ func (p *Projector) adoptProgress(ctx context.Context, part *partition, found, t
 			return err
 		}
 	}
-	merged := redisview.Progress{Epoch: found.Epoch, Watermark: max(found.Watermark, to.Watermark), Next: max(found.Next, to.Next)}
+	merged := redisview.Progress{Epoch: found.Epoch, Watermark: max(found.Watermark, to.Watermark), Next: max(found.Next, to.Next),
+		Latest: max(found.Latest, to.Latest), LogEpoch: max(found.LogEpoch, to.LogEpoch)}
 	moved, err := p.compareAndMove(ctx, part.number, found, merged)
 	switch {
 	case err != nil:

@@ -399,3 +399,51 @@ func TestARebuildTakesTheVersionOfTheChangeAndNotOfAStatusWithoutOne(t *testing.
 		t.Errorf("the entry is %+v, want %+v", e, p.users[1])
 	}
 }
+
+func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		lost := start(t, server)
+		version := func(epoch uint32, offset int64) schemas.Version { return schemas.NewVersion(epoch, offset, 0) }
+		_, err := lost.Start(t.Context(), stream.Assignment{Offset: 0})
+		must(t, err)
+		both := []*schemas.Transition{change(1, version(1, 10), schemas.Offline, schemas.Online), change(2, version(1, 11), schemas.Offline, schemas.Online)}
+		lost.happen(t, both...)
+		copied := map[schemas.UserID]schemas.Current{1: lost.users[1], 2: lost.users[2]}
+		came := change(3, version(1, 21), schemas.Offline, schemas.Online)
+		came.At -= 60_000
+		lost.happen(t, change(1, version(1, 20), schemas.Online, schemas.Offline), came)
+		must(t, lost.Watermark(t.Context(), 0, now()-60_000))
+
+		p := start(t, server)
+		if at, err := p.Start(t.Context(), stream.Assignment{Offset: 2}); err != nil || at.Next != 4 {
+			t.Fatalf("start at %+v (%v), want 4", at, err)
+		}
+		p.users = copied
+		p.happen(t, both...)
+		p.happen(t, change(2, version(1, 15), schemas.Online, schemas.Away))
+		p.tick(t)
+		users, err := lost.reader.Read(t.Context(), []schemas.UserID{1, 2, 3})
+		must(t, err)
+		for _, u := range users {
+			if u.StaleSince == 0 {
+				t.Errorf("%+v is not stale", u)
+			}
+		}
+		// The detector begins a log epoch, and states again who is present.
+		p.stated = map[schemas.UserID]schemas.Status{}
+		p.happen(t, change(2, version(2, 16), schemas.Away, schemas.Online))
+		p.tick(t)
+		users, err = p.reader.Read(t.Context(), []schemas.UserID{1, 2, 3})
+		must(t, err)
+		for i, stale := range []bool{false, false, true} { // the third is present in the lost part only
+			if u := users[i]; *u.State != "online" || (u.StaleSince != 0) != stale {
+				t.Errorf("%+v, want stale: %t", u, stale)
+			}
+		}
+		again, err := start(t, server).Start(t.Context(), stream.Assignment{Offset: 4})
+		if err != nil || again.Next != 4 {
+			t.Errorf("start at %+v (%v), want 4", again, err)
+		}
+	})
+}

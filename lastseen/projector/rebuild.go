@@ -25,6 +25,8 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	}
 	reason, level := "regressed", slog.LevelWarn
 	switch {
+	case part.restored:
+		reason = "restored_log"
 	case found == (redisview.Progress{}) && part.neverFilled:
 		reason, level = "new", slog.LevelInfo
 	case found == (redisview.Progress{}):
@@ -40,11 +42,12 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	p.log.Log(ctx, level, "rebuilding Redis from the status topic", "partition", part.number, "reason", reason, "epoch", begun.Epoch)
 	p.metrics.ProjectorRebuilds.WithLabelValues(reason).Inc()
 
-	users, err := p.confirmAll(ctx, part.number, begun.Epoch)
+	users, err := p.confirmAll(ctx, part, begun.Epoch)
 	if err != nil {
 		return fmt.Errorf("rebuilding partition %d in Redis: %w", part.number, err)
 	}
-	ended := redisview.Progress{Epoch: begun.Epoch, Watermark: to.Watermark, Next: to.Next}
+	ended := to
+	ended.Epoch = begun.Epoch
 	if err := p.write(ctx, part, begun.Epoch); err != nil {
 		return err
 	}
@@ -56,14 +59,14 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	return nil
 }
 
-func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (int, error) {
+func (p *Projector) confirmAll(ctx context.Context, part *partition, epoch int64) (int, error) {
 	users := 0
 	batch := make([]schemas.Current, 0, confirmBatch)
 	names := make([]schemas.Name, 0, confirmBatch) // of batch
 	flush := func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 		defer cancel()
-		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, batch), names); err != nil {
+		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, batch), names, part.restored); err != nil {
 			return err
 		}
 		users += len(batch)
@@ -71,7 +74,7 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 		batch, names = batch[:0], names[:0]
 		return nil
 	}
-	err := p.statuses(ctx, number, func(status schemas.Status) error {
+	err := p.statuses(ctx, part.number, func(status schemas.Status) error {
 		c := status.Current()
 		c.Hidden = 0 // the status has the newest version, not that of the hide
 		batch = append(batch, c)

@@ -270,7 +270,7 @@ func (r *Reader) readStore(ctx context.Context, ids []schemas.UserID, entries []
 		}
 		answers[i].Current, answers[i].seen = newest(e, c), found || e.Found
 		confirmed := e.Found && e.Epoch >= progress.Epoch
-		if known && !confirmed && answers[i].stale == 0 && r.contradicts(c, progress) {
+		if known && !confirmed && answers[i].stale == 0 && r.contradicts(answers[i].Current, progress) {
 			answers[i].stale = progress.Watermark
 		}
 	}
@@ -301,7 +301,8 @@ func newest(e redisview.Entry, c schemas.Current) schemas.Current {
 	return n
 }
 
-// contradicts reports whether a user is online in the durable store and missing in Redis, although Redis should know by now: the store is behind, or Redis has evicted the user.
+// contradicts reports whether a user is online in the durable store, or in Redis before its rebuild, and missing in
+// Redis, although Redis should know by now: the store is behind, Redis has evicted the user, or Kafka was restored.
 // It is false for hidden users, whose presence it would reveal.
 func (r *Reader) contradicts(c schemas.Current, progress redisview.Progress) bool {
 	return c.Visibility != schemas.Nobody && c.State > schemas.Offline && c.Since < progress.Watermark-schemas.Millis(r.config.StaleAfter.Milliseconds())

@@ -210,7 +210,7 @@ func TestAHiddenUserWhomRedisKnowsInPartKeepsTheVersionAtWhichItHid(t *testing.T
 	w.upTo(t, now())
 	// The status topic tells that the user hides, not since which version.
 	_, err := w.view.Confirm(t.Context(), 1, []schemas.Current{{User: 1, State: schemas.Away, Since: day + 9, Version: 9,
-		Visibility: schemas.Nobody}}, nil)
+		Visibility: schemas.Nobody}}, nil, false)
 	must(t, err)
 	w.want(t, "/presence/1", `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"since":null,`+
 		`"version":"2","stale_since":null}`)

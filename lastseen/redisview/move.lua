@@ -5,6 +5,7 @@
 --         watermark of a partition change
 -- ARGV[2] the expected progress  ARGV[3] the new progress; '' stands for none
 -- ARGV[4] the topic of the new progress; '' leaves the stored one
+-- ARGV[5] what is known of the log up to the new progress
 -- Returns the progress that is there now.
 
 local now = redis.call('HGET', KEYS[1], ARGV[1]) or ''
@@ -19,6 +20,8 @@ end
 if ARGV[4] ~= '' then
   redis.call('HSET', KEYS[1], ARGV[1] .. '.topic', ARGV[4])
 end
+
+redis.call('HSET', KEYS[1], ARGV[1] .. '.log', ARGV[5])
 
 -- The epoch of progress whose rebuild has ended; nil otherwise.
 local function epoch(mark)

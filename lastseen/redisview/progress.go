@@ -24,6 +24,10 @@ type Progress struct {
 	Watermark schemas.Millis
 	// Next is the next offset of the transitions to apply; -1 = not known.
 	Next int64
+	// Latest is the latest time of a transition before Next, LogEpoch the greatest log epoch of a version there;
+	// 0 = not known. Another field has them, which programs older than it leave behind.
+	Latest   schemas.Millis
+	LogEpoch int64
 	// Rebuilding: the rebuild of this epoch has not ended; absent keys mean nothing.
 	Rebuilding bool
 }
@@ -89,7 +93,7 @@ func (v *View) Progress(ctx context.Context, partition int32) (Progress, error) 
 
 // ProgressAndTopic returns the partition's progress and the topic last given to MoveWithTopic.
 func (v *View) ProgressAndTopic(ctx context.Context, partition int32) (Progress, schemas.TopicID, error) {
-	values, err := v.client.HMGet(ctx, v.progressKey(), field(partition), field(partition)+topicField).Result()
+	values, err := v.client.HMGet(ctx, v.progressKey(), field(partition), field(partition)+topicField, field(partition)+logField).Result()
 	if err != nil {
 		return Progress{}, schemas.TopicID{}, fmt.Errorf("reading the progress of partition %d: %w", partition, err)
 	}
@@ -99,7 +103,13 @@ func (v *View) ProgressAndTopic(ctx context.Context, partition int32) (Progress,
 	if err != nil {
 		topic = schemas.TopicID{} // it is not there, or not known what it is
 	}
-	return parseProgress(text), topic, nil
+	progress := parseProgress(text)
+	var next, latest, epoch int64
+	log, _ := values[2].(string)
+	if n, _ := fmt.Sscan(log, &next, &latest, &epoch); n == 3 && next == progress.Next && progress != (Progress{}) {
+		progress.Latest, progress.LogEpoch = schemas.Millis(latest), epoch
+	}
+	return progress, topic, nil
 }
 
 // Move changes the partition's progress to to if it is from; the zero Progress stands for none. It
@@ -119,9 +129,13 @@ func (v *View) move(ctx context.Context, partition int32, from, to Progress, top
 	if !v.cluster {
 		keys = append(keys, v.tagKey())
 	}
-	text, err := moveScript.Run(ctx, v.client, keys, field(partition), from.text(), to.text(), topic).Text()
+	log := fmt.Sprintf("%d %d %d", to.Next, to.Latest, to.LogEpoch)
+	text, err := moveScript.Run(ctx, v.client, keys, field(partition), from.text(), to.text(), topic, log).Text()
 	if err != nil {
 		return Progress{}, fmt.Errorf("moving the progress of partition %d: %w", partition, err)
+	}
+	if text == to.text() {
+		return to, nil
 	}
 	return parseProgress(text), nil
 }
@@ -135,6 +149,9 @@ func (v *View) tagKey() string { return v.prefix + "rebuilds" }
 // topicField ends the name of the field with the topic. Readers of the progress skip it, because
 // it is no number.
 const topicField = ".topic"
+
+// logField ends the name of the field with Next, Latest and LogEpoch.
+const logField = ".log"
 
 func field(partition int32) string { return strconv.Itoa(int(partition)) }
 

@@ -266,7 +266,7 @@ func TestConfirmingKeepsWhatIsNewerAndRaisesItsEpoch(t *testing.T) {
 	} {
 		older := user
 		older.Version, older.State = step.version, schemas.Away
-		_, err := v.Confirm(t.Context(), step.epoch, []schemas.Current{older}, nil)
+		_, err := v.Confirm(t.Context(), step.epoch, []schemas.Current{older}, nil, false)
 		must(t, err)
 		if e := entry(t, v, 1); e.Epoch != step.want.Epoch || e.Current != step.want.Current {
 			t.Errorf("after %+v: %+v", step, e)

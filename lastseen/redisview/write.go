@@ -27,13 +27,13 @@ const (
 // Write writes updates under the given rebuild epoch, unless Redis has a newer version. It returns
 // how many were written. It is idempotent.
 func (v *View) Write(ctx context.Context, epoch int64, updates []store.Update) (int, error) {
-	return v.write(ctx, epoch, updates, false)
+	return v.write(ctx, epoch, updates, "")
 }
 
 // Confirm writes the users that a rebuild has found and confirms entries that are as new or newer
-// for the epoch of the rebuild. Since 0 stands for unknown times, Hidden 0 for an unknown version
+// for the epoch of the rebuild; with replace, not newer ones: they are of a log that is gone. Since 0 stands for unknown times, Hidden 0 for an unknown version
 // of the hide. names are those of the users; nil: none is known.
-func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current, names []schemas.Name) (int, error) {
+func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current, names []schemas.Name, replace bool) (int, error) {
 	updates := make([]store.Update, len(found))
 	for i, c := range found {
 		updates[i] = store.Update{Current: c, SinceKnown: c.Since != 0, TimesKnown: c.Since != 0,
@@ -42,10 +42,14 @@ func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current
 			updates[i].Name = names[i]
 		}
 	}
-	return v.write(ctx, epoch, updates, true)
+	confirm := "c"
+	if replace {
+		confirm = "cr"
+	}
+	return v.write(ctx, epoch, updates, confirm)
 }
 
-func (v *View) write(ctx context.Context, epoch int64, updates []store.Update, confirm bool) (int, error) {
+func (v *View) write(ctx context.Context, epoch int64, updates []store.Update, confirm string) (int, error) {
 	perScript := usersPerScript
 	if v.cluster {
 		perScript = 1 // the keys of a script must lie in one slot
@@ -67,7 +71,7 @@ func (v *View) write(ctx context.Context, epoch int64, updates []store.Update, c
 }
 
 // writeBatch writes in one pipeline.
-func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Update, perScript int, confirm bool) (int, error) {
+func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Update, perScript int, confirm string) (int, error) {
 	var calls []scriptCall
 	for start := 0; start < len(updates); start += perScript {
 		some := updates[start:min(start+perScript, len(updates))]
@@ -137,8 +141,7 @@ func runScripts(ctx context.Context, client redis.UniversalClient, script *redis
 	return sum, err
 }
 
-func flags(u store.Update, confirm bool) string {
-	text := ""
+func flags(u store.Update, text string) string {
 	if u.SinceKnown {
 		text += "s"
 	}
@@ -147,9 +150,6 @@ func flags(u store.Update, confirm bool) string {
 	}
 	if u.TimesKnown {
 		text += "t"
-	}
-	if confirm {
-		text += "c"
 	}
 	if u.Erased {
 		text += "e"

@@ -7,7 +7,8 @@
 -- ARGV[2 * i]   the new value (value.go)
 -- ARGV[2*i + 1] what the update knows: "s" since, "h" hidden, "t" that its times do
 --               not depend on those before, "c" that it was read from the status
---               topic and confirms what is there, "e" that it erases the user, so that
+--               topic and confirms what is there, "r" that it replaces what is newer
+--               and not confirmed, "e" that it erases the user, so that
 --               nothing is taken over from what is there
 -- Returns how many were written.
 
@@ -40,6 +41,9 @@ for i, key in ipairs(KEYS) do
   end
 
   local confirmed = old and get(old, EPOCH) >= get(new, EPOCH)
+  if old and not confirmed and knows(flags, 'r') and get(old, VERSION) > get(new, VERSION) then
+    old = false
+  end
   local result
   if old and get(old, VERSION) > get(new, VERSION) then
     if knows(flags, 'c') and not confirmed then

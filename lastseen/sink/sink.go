@@ -45,9 +45,12 @@ type position struct {
 	// next is the next offset to write of topic, the one that is being read.
 	next  int64
 	topic schemas.TopicID
-	// fresh: nothing has been applied since Start. A batch from before next then means that the
-	// log was cut back and the loop had to continue elsewhere; the store follows it.
+	// fresh: nothing has been applied since Start. A batch from before next then means that the log ends
+	// before it, or is another one: it was restored from an older copy.
 	fresh bool
+	// restored: the log was, and its versions may be those of changes that the store has from the lost part. Nothing
+	// is written before a version of a log epoch above the store's.
+	restored bool
 }
 
 // New makes a sink. config must be valid.
@@ -74,7 +77,7 @@ func (s *Sink) Start(ctx context.Context, at stream.Assignment) (stream.StoredOf
 		next = min(stored.Next, at.LogStart)
 	}
 	s.setPosition(at.Partition, position{stored: stored, next: next, topic: at.TopicID, fresh: true})
-	return stream.StoredOffset{Next: next, Topic: before}, nil
+	return stream.StoredOffset{Next: next, Topic: before, Latest: stored.Latest}, nil
 }
 
 // moveToTopic moves the store's position to the start of a recreated topic. From then on writers
@@ -104,11 +107,18 @@ func (s *Sink) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*sche
 	if err != nil {
 		return err
 	}
-	if at.fresh && startsBefore(batch, at.next) {
-		at.next = 0
+	if at.fresh && lastseen.StartsBefore(batch, at.next) {
+		at.fresh, at.restored = false, true
+	}
+	if at.restored {
+		if batch.Items = lastseen.Above(batch.Items, at.stored.LogEpoch); len(batch.Items) == 0 {
+			s.setPosition(batch.Partition, at)
+			return nil
+		}
+		at.next, at.restored = batch.Items[0].Offset, false
 	}
 	for at.next < batch.Next {
-		if at, err = s.write(ctx, at, s.part(batch, at.next)); err != nil {
+		if at, err = s.write(ctx, at, s.part(at, batch)); err != nil {
 			return err
 		}
 		s.setPosition(batch.Partition, at)
@@ -119,24 +129,21 @@ func (s *Sink) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*sche
 	return nil
 }
 
-func startsBefore(batch stream.Batch[stream.Logged[*schemas.Transition]], offset int64) bool {
-	return batch.Next < offset || len(batch.Items) > 0 && batch.Items[0].Offset < offset
-}
-
-// part is what fits into one transaction, from an offset on.
-func (s *Sink) part(batch stream.Batch[stream.Logged[*schemas.Transition]], from int64) store.Batch {
-	part := store.Batch{Partition: batch.Partition, Next: batch.Next,
-		Changes: make([]*schemas.Transition, 0, min(len(batch.Items), s.config.SinkRows))}
-	for _, item := range batch.Items {
-		if item.Offset < from {
-			continue
-		}
-		if len(part.Changes) == s.config.SinkRows {
-			part.Next = item.Offset
-			break
-		}
+// part is what fits into one transaction, from at.next on.
+func (s *Sink) part(at position, batch stream.Batch[stream.Logged[*schemas.Transition]]) store.Batch {
+	items := batch.Items
+	for len(items) > 0 && items[0].Offset < at.next {
+		items = items[1:]
+	}
+	part := store.Batch{Partition: batch.Partition, Next: batch.Next, Latest: max(at.stored.Latest, batch.Latest)}
+	if rows := s.config.SinkRows; len(items) > rows {
+		part.Next, items = items[rows].Offset, items[:rows]
+	}
+	part.Changes = make([]*schemas.Transition, 0, len(items))
+	for _, item := range items {
 		part.Changes = append(part.Changes, item.Message)
 	}
+	part.LogEpoch = lastseen.LogEpoch(items, at.stored.LogEpoch)
 	return part
 }
 
@@ -154,9 +161,9 @@ func (s *Sink) write(ctx context.Context, at position, part store.Batch) (positi
 		s.metrics.SinkRows.Add(float64(len(part.Changes)))
 		s.metrics.SinkBatch.Observe(float64(len(part.Changes)))
 		at.fresh, at.next = false, part.Next
-		at.stored = store.Position{Next: part.Next, Topic: at.stored.Topic, TopicNext: at.stored.TopicNext}
+		at.stored.Next = part.Next
 		if at.topic.Known() {
-			at.stored.Topic, at.stored.TopicNext = at.topic, part.Next
+			at.stored = store.Position{Next: part.Next, Topic: at.topic, TopicNext: part.Next, Latest: part.Latest, LogEpoch: part.LogEpoch}
 		}
 		return at, nil
 	case errors.Is(err, store.ErrFenced):

@@ -67,7 +67,7 @@ func TestARecreatedTopicIsWrittenFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *te
 	if err := zombie.Apply(t.Context(), batch(old, 0, 30)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 30, Topic: gone, TopicNext: 30})
+	wantPosition(t, to, 0, store.Position{Next: 30, Topic: gone, TopicNext: 30, LogEpoch: 1})
 
 	s := newSink(to)
 	at := stream.Assignment{TopicID: anew, LogStart: 4, LogEnd: 80}
@@ -84,7 +84,7 @@ func TestARecreatedTopicIsWrittenFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *te
 	if err := s.Apply(t.Context(), batch(now, 30, 80)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 80, Topic: anew, TopicNext: 80})
+	wantPosition(t, to, 0, store.Position{Next: 80, Topic: anew, TopicNext: 80, LogEpoch: 1})
 	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 80, Topic: anew})
 	// The first two changes of the new log are before its start; those of the old that nobody wrote are gone.
 	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[22:]...))
@@ -105,21 +105,21 @@ func TestAnOffsetOfAnOlderProgramIsTakenOverAndItsTopicFilledIn(t *testing.T) {
 	if err := s.Apply(t.Context(), batch(logged(log), 10, 20)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 20, Topic: anew, TopicNext: 20})
+	wantPosition(t, to, 0, store.Position{Next: 20, Topic: anew, TopicNext: 20, LogEpoch: 1})
 
 	// The older program goes on, and nobody knows in which topic.
 	wantKept(t, older, stream.Assignment{LogEnd: 40}, stream.StoredOffset{Next: 20, Topic: anew})
 	if err := older.Apply(t.Context(), batch(logged(log), 20, 30)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 30, Topic: anew, TopicNext: 20})
+	wantPosition(t, to, 0, store.Position{Next: 30, Topic: anew, TopicNext: 20, LogEpoch: 1})
 	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 20, Topic: anew})
 	at.LogStart = 26
 	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 26, Topic: anew})
 	if err := s.Apply(t.Context(), batch(logged(log), 20, 40)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40})
+	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40, LogEpoch: 1})
 	wantLog(t, to, log)
 }
 
@@ -255,6 +255,54 @@ func TestWhatAnOlderProgramWritesWhileTheTopicIsNotKeptYetIsWrittenAgain(t *test
 	if err := s.Apply(t.Context(), batch(now, 10, 40)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40})
+	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40, LogEpoch: 1})
 	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[25:]...))
+}
+
+func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.T) {
+	t.Parallel()
+	to := openStore(t)
+	log := storetest.RandomLog(1, 5, 20) // 40 offsets
+	first := newSink(to)
+	wantKept(t, first, stream.Assignment{TopicID: anew, LogEnd: 40}, stream.StoredOffset{Next: store.Unknown})
+	whole := batch(logged(log), 0, 40)
+	whole.Latest = 5000
+	if err := first.Apply(t.Context(), whole); err != nil {
+		t.Fatal(err)
+	}
+	epoch := int64(log[19].Version.LogEpoch())
+	stored := store.Position{Next: 40, Topic: anew, TopicNext: 40, Latest: 5000, LogEpoch: epoch}
+	wantPosition(t, to, 0, stored)
+
+	// The last four changes are lost. Others get their versions.
+	var again []*schemas.Transition
+	for _, change := range log[16:] {
+		other := *change
+		other.At += 70_000
+		again = append(again, &other)
+	}
+	above := *log[19]
+	above.At, above.Version = above.At+80_000, schemas.NewVersion(uint32(epoch)+1, 3, 0)
+	restored := logged(append(append(append([]*schemas.Transition{}, log[:16]...), again...), &above))
+	for range 2 { // also after a restart
+		s := newSink(to)
+		wantKept(t, s, stream.Assignment{TopicID: anew, LogEnd: 32}, stream.StoredOffset{Next: 40, Topic: anew, Latest: 5000})
+		for _, from := range []int64{0, 32} {
+			if err := s.Apply(t.Context(), batch(restored, from, min(from+32, 41))); err != nil {
+				t.Fatal(err)
+			}
+			wantPosition(t, to, 0, stored)
+			wantLog(t, to, log)
+		}
+		first = s
+	}
+	last := batch(restored, 36, 42)
+	last.Latest = 6000
+	for range 2 { // the second time nothing changes
+		if err := first.Apply(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+		wantPosition(t, to, 0, store.Position{Next: 42, Topic: anew, TopicNext: 42, Latest: 6000, LogEpoch: epoch + 1})
+		wantLog(t, to, append(append([]*schemas.Transition{}, log...), &above))
+	}
 }

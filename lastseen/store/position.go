@@ -15,6 +15,10 @@ type Position struct {
 	// TopicNext is the Next that was stored together with Topic. If it is not Next, a program
 	// without topic ids has moved Next alone since, perhaps in another topic.
 	TopicNext int64
+	// Latest is the latest time of a record of Topic before TopicNext, LogEpoch the greatest log epoch of a
+	// version there; 0 = not known.
+	Latest   schemas.Millis
+	LogEpoch int64
 }
 
 // Of is the next offset to write of a topic. It ignores offsets that only programs without topic

@@ -14,7 +14,7 @@ type Row interface{ Scan(to ...any) error }
 func ScanPosition(row Row) (Position, error) {
 	at := Position{Next: Unknown, TopicNext: Unknown}
 	var topic *string
-	err := row.Scan(&at.Next, &topic, &at.TopicNext)
+	err := row.Scan(&at.Next, &topic, &at.TopicNext, (*int64)(&at.Latest), &at.LogEpoch)
 	if errors.Is(err, sql.ErrNoRows) {
 		return at, nil
 	}

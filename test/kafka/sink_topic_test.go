@@ -206,3 +206,42 @@ func TestAllOfATopicThatIsRecreatedComesIntoTheStoreAndNothingTwice(t *testing.T
 		}
 	})
 }
+
+func TestAStoreAheadOfARestoredLogTakesNothingBeforeALogEpochAbove(t *testing.T) {
+	for name, lost := range map[string]int64{"the log ends before the store": 100, "the log has grown beyond the store": 10} {
+		t.Run(name, func(t *testing.T) {
+			onEachKafka(t, func(w *sunk) {
+				all := storetest.RandomLog(1, 40, 400)
+				first, second := all[:300], all[300:]
+				w.publish(first)
+				stop := w.sink()
+				w.written(first)
+				stop()
+				// The store has more than the log.
+				for p := range int32(sunkPartitions) {
+					at, err := w.store.Position(w.Context(), p)
+					testkit.Check(w.T, err)
+					if at.Latest == 0 || at.LogEpoch == 0 {
+						t.Fatalf("the position is %+v", at)
+					}
+					testkit.Check(w.T, w.store.Append(w.Context(), store.Batch{Partition: p, Expected: at.Next, ExpectedTopic: at.Topic,
+						Next: at.Next + lost, Topic: at.Topic, Latest: at.Latest, LogEpoch: at.LogEpoch}))
+				}
+				w.publish(second)
+				stop = w.sink()
+				testkit.Until(t, "ALARM", time.Minute, func() bool {
+					return strings.Count(w.said.String(), "ALARM: the log ") == sunkPartitions
+				})
+				above := []*schemas.Transition{}
+				for _, change := range all[300:] {
+					later := *change
+					later.At, later.Version = later.At+100_000, schemas.NewVersion(later.Version.LogEpoch()+1, later.Version.Offset(), later.Version.Ordinal())
+					above = append(above, &later)
+				}
+				w.publish(above)
+				w.written(first, above)
+				stop()
+			})
+		})
+	}
+}

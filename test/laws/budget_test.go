@@ -27,9 +27,9 @@ var budget = map[string]struct{ code, tests int }{
 	"fanout":   {6850, 7450},
 	"ingest":   {2350, 2850},
 	"internal": {16000, 14550},
-	"lastseen": {9350, 9000},
+	"lastseen": {9450, 9000},
 	"schemas":  {3200, 2400},
-	"test":     {0, 30400},
+	"test":     {0, 30450},
 	"tools":    {10200, 3750},
 }
 

@@ -17,13 +17,15 @@ import (
 func (w *worker[T]) apply(records []*kgo.Record) bool {
 	var todo []*kgo.Record
 	last := records[len(records)-1]
+	run := stream.Batch[T]{Partition: w.ID, Next: last.Offset + 1}
 	for _, r := range records {
 		if !r.Attrs.IsControl() && r.Offset >= w.Next.Load() {
 			todo = append(todo, r)
+			run.Latest = max(run.Latest, schemas.MillisOf(r.Timestamp))
 		}
 	}
 	for tries := 1; ; tries++ {
-		rest, err := w.attempt(todo, last.Offset+1)
+		rest, err := w.attempt(todo, run)
 		if err == nil {
 			break
 		}
@@ -48,8 +50,8 @@ func (w *worker[T]) apply(records []*kgo.Record) bool {
 	return true
 }
 
-// attempt tries once. rest are the records without those that it has sent to the dead-letter topic.
-func (w *worker[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Record, err error) {
+// attempt tries once to apply the run's records. rest are the records without those that it has sent to the dead-letter topic.
+func (w *worker[T]) attempt(records []*kgo.Record, run stream.Batch[T]) (rest []*kgo.Record, err error) {
 	clear(w.items)
 	w.items = w.items[:0]
 	var record schemas.Record
@@ -76,7 +78,8 @@ func (w *worker[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Reco
 		tracing.Batch{What: "apply", Topic: w.Name, Group: w.Group, Partition: w.ID, Records: len(w.items)})
 	defer func() { end(err) }()
 	return rest, kafka.CatchPanic(func() error {
-		return w.consumer.handler.Apply(ctx, stream.Batch[T]{Partition: w.ID, Items: w.items, Next: next})
+		run.Items = w.items
+		return w.consumer.handler.Apply(ctx, run)
 	})
 }
 

@@ -77,8 +77,33 @@ func (s *session[T]) position(ctx context.Context, id int32, committed int64) (a
 			at.Offset = stored.Next
 		}
 		at.Offset = s.firstOffset(at, stored.Topic)
-		return at, nil
+		if at.Offset == stored.Next && stored.Latest > 0 {
+			err = s.checkSameLog(ctx, &at, stored.Latest)
+		}
+		return at, err
 	}
+}
+
+// checkSameLog moves at to the start of the log if a record before at.Offset is later than latest: the log
+// is a restored copy that has grown since.
+func (s *session[T]) checkSameLog(ctx context.Context, at *stream.Assignment, latest schemas.Millis) error {
+	from, err := s.Reader.OffsetSince(ctx, s.Topic, at.Partition, latest+1)
+	if err != nil || from >= at.Offset {
+		return err
+	}
+	later := schemas.Millis(0)
+	err = s.Reader.Read(ctx, s.Topic, at.Partition, from, at.Offset, true, func(r *schemas.Record) error {
+		later = max(later, r.Time)
+		return nil
+	})
+	if err != nil || later <= latest {
+		return err
+	}
+	s.Metrics.GapFound()
+	s.Log.Error("ALARM: the log is another one than before the stored offset; continuing from its start", "partition", at.Partition,
+		"stored", at.Offset, "start", at.LogStart, "end", at.LogEnd, "latest_stored", latest, "latest_found", later)
+	at.Offset = at.LogStart
+	return nil
 }
 
 func (s *session[T]) firstOffset(at stream.Assignment, of schemas.TopicID) int64 {
