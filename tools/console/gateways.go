@@ -3,11 +3,13 @@ package console
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -43,6 +45,8 @@ type frameSeen struct {
 	epoch, time schemas.Millis
 	draining    bool
 	come, left  []deviceSeen // with a beat, and with a bye
+	tick        bool         // of a detector
+	master      string       // the fingerprint of that which signs a tick; empty: it is not signed
 }
 
 // deviceSeen is a device of a user.
@@ -58,6 +62,9 @@ func frameOf(r *schemas.Record) (seen frameSeen) {
 		return seen
 	}
 	seen.time = r.Time
+	if seen.tick = f.Tick; f.Tick {
+		seen.master = signing.FingerprintOf(f.KeyID)
+	}
 	if f.GatewayEpoch == 0 || f.Forwarded {
 		return seen
 	}
@@ -127,15 +134,40 @@ type gatewaySet struct {
 
 	mu    sync.Mutex
 	lives map[gatewayLife]*heard
-	now   schemas.Millis // the newest time of a record
-	users int            // in all lives
-	full  bool           // there were too many users to count them
+	now   schemas.Millis            // the newest time of a record
+	users int                       // in all lives
+	full  bool                      // there were too many users to count them
+	ticks map[string]schemas.Millis // the newest tick under each master; "": not signed
+}
+
+// ticking is how long a tick says how detectors are, maxMasters how many masters are kept: anybody may name some.
+const ticking, maxMasters = 10 * time.Second, 16
+
+// signing is how detectors sign; nil: it is not known.
+func (g *gatewaySet) signing(authenticated bool) *Signing {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := &Signing{Masters: []string{}, Authenticated: authenticated}
+	for _, master := range slices.Sorted(maps.Keys(g.ticks)) {
+		switch {
+		case durationOf(g.now-g.ticks[master]) > ticking:
+			delete(g.ticks, master)
+		case master == "":
+			s.Unsigned = true
+		default:
+			s.Masters = append(s.Masters, master)
+		}
+	}
+	if len(g.ticks) == 0 {
+		return nil
+	}
+	return s
 }
 
 func (g *gatewaySet) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lives, g.now, g.users, g.full = nil, 0, 0, false
+	g.lives, g.now, g.users, g.full, g.ticks = nil, 0, 0, false, nil
 }
 
 // Start begins a little before now, so that gateways are known at once.
@@ -156,6 +188,12 @@ func (g *gatewaySet) Apply(_ context.Context, batch stream.Batch[frameSeen]) err
 
 func (g *gatewaySet) hear(f *frameSeen) {
 	g.now = max(g.now, f.time)
+	if _, known := g.ticks[f.master]; f.tick && (known || len(g.ticks) < maxMasters) {
+		if g.ticks == nil {
+			g.ticks = map[string]schemas.Millis{}
+		}
+		g.ticks[f.master] = max(g.ticks[f.master], f.time)
+	}
 	if f.gateway == "" {
 		return
 	}

@@ -1,9 +1,12 @@
 package console
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -133,5 +136,41 @@ func TestAnswersAboutWhatIsNotFoundLookAlikeToWhoMayNotSeeEverything(t *testing.
 	}
 	if got := (audience{all: true, admin: true}).absent(reason).Error(); got != notFound(reason.Error()).Error() {
 		t.Errorf("an administrator of all reads %q", got)
+	}
+}
+
+func TestTheTicksOfTheLastSecondsSayHowDetectorsSign(t *testing.T) {
+	t.Parallel()
+	signed := func(m signing.Master) []byte {
+		return signing.Of([]signing.Master{m}).Sign(schemas.AppendTick(nil), "presence.heartbeats", 0)
+	}
+	first, second := signing.NewMaster(), signing.NewMaster()
+	for name, c := range map[string]struct {
+		frames  [][]byte // 6 s apart
+		masters []string
+		says    string // of the problem
+	}{
+		"nothing":                     {},
+		"a gateway is no detector":    {frames: [][]byte{schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: 1}, nil)}},
+		"signed":                      {frames: [][]byte{signed(first)}, masters: []string{first.Fingerprint()}},
+		"not signed":                  {frames: [][]byte{schemas.AppendTick(nil)}, masters: []string{}, says: "to ingest and detectors"},
+		"some":                        {frames: [][]byte{signed(first), schemas.AppendTick(nil)}, masters: []string{first.Fingerprint()}, says: "to all"},
+		"signed since":                {frames: [][]byte{schemas.AppendTick(nil), signed(first), signed(first)}, masters: []string{first.Fingerprint()}},
+		"another master":              {frames: [][]byte{signed(first), signed(second), signed(second)}, masters: []string{second.Fingerprint()}},
+		"a key id that cannot be one": {frames: [][]byte{schemas.AppendKeyID(schemas.AppendTick(nil), "c:zzzz")}, masters: []string{}, says: "to ingest and detectors"},
+	} {
+		var g gatewaySet
+		for i, frame := range c.frames {
+			seen := frameOf(&schemas.Record{Value: frame, Time: schemas.Millis(1000 + 6000*i)})
+			g.hear(&seen)
+		}
+		got := g.signing(true)
+		if (got == nil) != (c.masters == nil) || got != nil && (!slices.Equal(got.Masters, c.masters) || got.Unsigned != (c.says != "")) {
+			t.Errorf("%s: %+v, want %v", name, got, c.masters)
+		}
+		said := strings.Join(ProblemsOf(&Overview{Signing: got}), "; ")
+		if !strings.Contains(said, c.says) || (c.says == "") != (said == "") {
+			t.Errorf("%s: the problems are %q, want %q", name, said, c.says)
+		}
 	}
 }

@@ -22,6 +22,7 @@ type Overview struct {
 	Counts       *Counts      `json:"counts"`
 	Rates        Rates        `json:"rates"`
 	Policy       Policy       `json:"policy"`
+	Signing      *Signing     `json:"signing"`
 	Partitions   []Partition  `json:"partitions"`
 	Groups       []Group      `json:"groups"`
 	Instances    []Instance   `json:"instances"`
@@ -54,6 +55,15 @@ type Policy struct {
 	ID       string         `json:"id"`
 	Settings map[string]any `json:"settings"`
 	Since    schemas.Millis `json:"since"`
+}
+
+// Signing is how detectors sign, by the ticks that they write. Those that sign refuse heartbeats that are not signed.
+type Signing struct {
+	Masters []string `json:"masters"` // the fingerprints
+	// Unsigned: some do not sign.
+	Unsigned bool `json:"unsigned"`
+	// Authenticated: callers of this process are.
+	Authenticated bool `json:"authenticated"`
 }
 
 // Partition is one of presence.heartbeats, and how the detector does with it.
@@ -231,6 +241,7 @@ func (s *Server) refreshed(ctx context.Context) *Overview {
 			}
 		}
 		o.Gateways = s.gateways.set.list(config.Policy, ttl)
+		o.Signing = s.gateways.set.signing(config.Auth.On())
 	}
 	o.Instances = instancesOf(processes, v.groups.found, o.Partitions)
 	o.Problems = ProblemsOf(o)

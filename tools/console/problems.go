@@ -27,6 +27,13 @@ func ProblemsOf(o *Overview) []string {
 			say("%s is not ready: %s", d.Name, reason)
 		}
 	}
+	switch g := o.Signing; {
+	case g == nil || !g.Unsigned:
+	case len(g.Masters) > 0:
+		say("some detectors take heartbeats that are not signed: give --frame-keys to all")
+	case g.Authenticated:
+		say("callers are authenticated, and heartbeats are not signed: give --frame-keys to ingest and detectors")
+	}
 	if o.Counts != nil && len(o.Counts.Missing) > 0 {
 		say("%d partitions have no counts", len(o.Counts.Missing))
 	}

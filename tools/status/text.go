@@ -51,6 +51,19 @@ func summary(o *Overview) [][2]string {
 	return lines
 }
 
+// signing says whether heartbeats are signed, and have to be.
+func signing(s *console.Signing) string {
+	switch {
+	case s == nil:
+		return unknown
+	case len(s.Masters) == 0:
+		return "not signed, and taken from any producer"
+	case s.Unsigned:
+		return "signed under " + strings.Join(s.Masters, ", ") + "; SOME DETECTORS take unsigned ones, too"
+	}
+	return "signed under " + strings.Join(s.Masters, ", ") + "; unsigned ones are refused"
+}
+
 // settings are some settings of a policy, as flags have them.
 func settings(all map[string]any, names ...string) string {
 	var words []string
@@ -119,7 +132,7 @@ func gateways(o *Overview) table {
 // WriteText writes the overview as tables for people.
 func WriteText(w io.Writer, o *Overview) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, line := range summary(o) {
+	for _, line := range append(summary(o), [2]string{"heartbeats", signing(o.Signing)}) {
 		fmt.Fprintf(out, "%s\t%s\n", line[0], printable(line[1]))
 	}
 	problems := o.Problems

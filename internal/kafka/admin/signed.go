@@ -2,13 +2,13 @@ package admin
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -21,9 +21,6 @@ const lookedAt, lastFrames = 4, 100
 // signed, and none by a master that the command has.
 func CheckSigned(ctx context.Context, cluster kafka.Config) error {
 	signers, err := Signers(ctx, cluster)
-	if kafka.IsUnauthorized(err) { // it may still write
-		return nil
-	}
 	if err != nil || len(signers) == 0 {
 		return err
 	}
@@ -54,12 +51,10 @@ func Signers(ctx context.Context, cluster kafka.Config) (fingerprints []string, 
 	known := map[string]bool{}
 	for partition := range min(partitions, lookedAt) {
 		err := reader.Read(ctx, schemas.Heartbeats, partition, stream.Last(lastFrames), -1, false, func(r *schemas.Record) error {
-			if frame.Decode(r.Value) != nil || len(frame.KeyID) == 0 {
+			if frame.Decode(r.Value) != nil {
 				return nil
 			}
-			_, rest, _ := strings.Cut(string(frame.KeyID), ":")
-			fingerprint, _, _ := strings.Cut(rest, ":")
-			if _, err := hex.DecodeString(fingerprint); err == nil && len(fingerprint) == 8 && !known[fingerprint] {
+			if fingerprint := signing.FingerprintOf(frame.KeyID); fingerprint != "" && !known[fingerprint] {
 				known[fingerprint] = true
 				fingerprints = append(fingerprints, fingerprint)
 			}
