@@ -121,7 +121,7 @@ var Needs = slices.Concat(
 		onTopic(schemas.Names, "reading names of users", "Read"))),
 	roleNeeds("operator",
 		onTopic(everyTopic, "checking the topics' configuration", "Describe", "DescribeConfigs"),
-		onTopic(schemas.Heartbeats, "policy set, erase", "Write"),
+		onTopic(schemas.Heartbeats, "policy set, erase; reading by whom they are signed", "Read", "Write"),
 		onGroup(detectorGroup, "reading the policy in force", "Describe")),
 	named(roleNeeds("operator",
 		onTopic(schemas.Pipeline, "tenants set, policy set --tenant", "Read", "Write"),

@@ -58,6 +58,9 @@ func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger)
 	if b.cluster, err = config.connect(ctx, role); err != nil {
 		return b, err
 	}
+	if config.unsignedRisk(role) {
+		log.Warn(unsigned + "; set --frame-keys")
+	}
 	if role.redis || config.watches() {
 		if b.redis, err = config.Redis.options(config.Kafka.Prefix); err != nil {
 			return b, err

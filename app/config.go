@@ -220,8 +220,45 @@ func (c Config) validate(r Role) error {
 		all.Add(c.postgres().Validate())
 	}
 	cluster, err := c.Kafka.cluster()
-	all.Add(err, cluster.Validate())
+	all.Add(err, cluster.Validate(), c.validateSigned(r))
 	return all.Err()
+}
+
+// unsigned is what follows where heartbeats are not signed.
+const unsigned = "heartbeats are not signed, so every client with Write on their topic can hide, erase and log out all users"
+
+// validateSigned refuses unsigned heartbeats where callers are authenticated and other machines can reach Kafka. A
+// detector has no callers: only AllowUnauthenticated says of it that nobody is authenticated.
+func (c Config) validateSigned(r Role) error {
+	authenticated := c.Auth.On() || !r.http && !c.AllowUnauthenticated
+	if !r.signs || c.Kafka.FrameKeys != "" || !authenticated || c.Kafka.onLoopback() {
+		return nil
+	}
+	fault := "frame_keys: is needed: " + unsigned + "; make the file with: stillhere keys new > frame.keys"
+	if !r.http {
+		fault += "; if callers are not authenticated, set --allow-unauthenticated"
+	}
+	return errors.New(fault)
+}
+
+// DescribeSigning says in a line whether a role signs heartbeats, and requires signed ones; "": it has none.
+func DescribeSigning(name string, c Config) string {
+	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name && r.signs })
+	cluster, err := c.Kafka.cluster()
+	switch {
+	case i < 0 || err != nil:
+		return ""
+	case cluster.Keys != nil:
+		return "heartbeats are signed, and unsigned ones refused; masters: " + cluster.Keys.Fingerprints()
+	case c.unsignedRisk(Roles[i]):
+		return unsigned + "; set --frame-keys"
+	}
+	return "heartbeats are not signed, and detectors take them from any producer"
+}
+
+// unsignedRisk reports whether the operator should know that heartbeats are not signed.
+func (c Config) unsignedRisk(r Role) bool {
+	return r.signs && c.Kafka.FrameKeys == "" && (c.Auth.On() || !c.Kafka.onLoopback())
 }
 
 // watches reports whether sockets of the role ingest can watch users.

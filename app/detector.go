@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/detector"
@@ -30,10 +29,6 @@ func newDetector(ctx context.Context, p base) (component, error) {
 		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
 	topic := schemas.Heartbeats.Name(p.cluster.WithDefaults().Prefix)
-	if p.cluster.Keys == nil && slices.ContainsFunc(p.cluster.Brokers, func(broker string) bool { return !onLoopback(broker) }) {
-		p.log.Warn("heartbeats are not signed: every client with Write on their topic can hide, erase and log out all users; set --frame-keys",
-			"topic", topic)
-	}
 	keeper, err := policy.NewKeeper(ctx, p.cluster, p.log)
 	if err != nil {
 		return component{}, err

@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/registry"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/sqlite"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -69,6 +70,9 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	}
 	defer stand.Close()
 	config.ConsoleAtRoot = true
+	if err := dev.ensureMaster(&config.Kafka); err != nil {
+		return err
+	}
 	made, err := config.Kafka.ensureKey(filepath.Join(dev.DataDir, IdentityFile))
 	if err != nil {
 		return err
@@ -180,6 +184,22 @@ const IdentityFile = "identity.key"
 // PasswordFile is the password of Kafka in the data directory of dev.
 const PasswordFile = "kafka-password"
 
+// FrameKeysFile is the master that signs heartbeats, in the data directory of dev.
+const FrameKeysFile = "frame.keys"
+
+// ensureMaster makes the master unless the file has one, the user gave one or nobody is authenticated. Where callers
+// are authenticated, writers of heartbeats are, too.
+func (dev *Dev) ensureMaster(k *Kafka) error {
+	if !dev.Auth.On() || k.FrameKeys != "" {
+		return nil
+	}
+	k.FrameKeys = filepath.Join(dev.DataDir, FrameKeysFile)
+	if _, err := ensureSecret(k.FrameKeys, func() string { return signing.NewMaster().Hex() }); err != nil {
+		return fmt.Errorf("creating the master of the frame keys: %w", err)
+	}
+	return nil
+}
+
 // protect gives dev's Kafka a password, unless other clients may connect: other users of the machine can
 // reach its port.
 func (k *Kafka) protect(dev *Dev) (password string, err error) {
@@ -219,7 +239,10 @@ func ensureSecret(file string, secret func() string) (made bool, err error) {
 		return false, err
 	}
 	_, err = fmt.Fprintln(f, secret())
-	return true, errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, errors.Join(err, os.Remove(file)) // a part of a secret would be taken for one
+	}
+	return true, nil
 }
 
 // needsKey reports whether users have names and nobody gave a key.

@@ -14,7 +14,7 @@ import (
 type HTTP struct {
 	Listen string `help:"Listen address for clients, host:port." default:"127.0.0.1:8080"`
 	AdminServer
-	AllowUnauthenticated bool `help:"Listen on non-loopback addresses without authentication."`
+	AllowUnauthenticated bool `help:"Listen on non-loopback addresses without authentication; of a detector, take heartbeats without --frame-keys from brokers on non-loopback addresses."`
 
 	AllowedOrigins   []string `help:"Web origins whose pages may use the API besides its own, such as https://chat.example.com or https://*.example.com." placeholder:"https://*.example.com,..."`
 	MaxStreams       int      `help:"Maximum connections of viewers; further ones get 503." default:"100000"`

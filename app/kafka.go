@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -36,7 +37,7 @@ type Kafka struct {
 	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file. It cannot be changed." secret:""`
 	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
 
-	FrameKeys string `name:"frame-keys" help:"File with the masters of the keys that sign heartbeats, one a line (stillhere keys new), read again while processes run. With it detectors take signed heartbeats only." type:"path"`
+	FrameKeys string `name:"frame-keys" help:"File with the masters of the keys that sign heartbeats, one a line (stillhere keys new), read again while processes run. With it detectors take signed heartbeats only. Needed by ingest and detector where callers are authenticated and brokers are on other machines." type:"path"`
 
 	// Dialer replaces the network, e.g. in virtual time.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`
@@ -49,6 +50,11 @@ type Kafka struct {
 	// [10s] how long members may take to give up partitions, StallTimeout [15s] how long a
 	// partition may make no progress before its session is restarted.
 	SessionTimeout, RebalanceTimeout, StallTimeout time.Duration `kong:"-"`
+}
+
+// onLoopback reports whether this machine alone reaches the brokers.
+func (k Kafka) onLoopback() bool {
+	return !slices.ContainsFunc(k.Brokers, func(broker string) bool { return !onLoopback(broker) })
 }
 
 func (k Kafka) cluster() (kafka.Config, error) { return kafka.Settings(k).Config() }

@@ -8,8 +8,8 @@ import (
 type Role struct {
 	Name string
 	// http: it serves clients over HTTP. redis, store: it needs them. framed: it writes
-	// values that a Schema Registry may frame.
-	http, redis, store, framed bool
+	// values that a Schema Registry may frame. signs: it writes heartbeats.
+	http, redis, store, framed, signs bool
 	// needs are the checks without which the role cannot do its own job, first those that
 	// have to pass once before it is ready. Without the others it is degraded.
 	needs, first []string
@@ -20,12 +20,12 @@ var followerLoops = []string{"publisher", "follower planner", "follower worker"}
 
 // Roles are all roles, in the order of the data flow.
 var Roles = []Role{
-	{Name: "ingest", http: true, needs: []string{"kafka", "auth"}, build: buildIngest},
-	{Name: "detector", framed: true, needs: []string{"kafka", "detector"}, build: buildDetector},
+	{Name: "ingest", http: true, signs: true, needs: []string{"kafka", "auth"}, build: buildIngest},
+	{Name: "detector", framed: true, signs: true, needs: []string{"kafka", "detector"}, build: buildDetector},
 	{Name: "lastseen", redis: true, store: true, needs: []string{"kafka", "redis", "store", "sink", "projector"}, build: buildLastseen},
 	{Name: "fanout", redis: true, framed: true, needs: append([]string{"kafka", "redis", "follower graph"}, followerLoops...), build: buildFanout},
 	{Name: "api", http: true, redis: true, store: true, needs: []string{"auth", "reads"}, build: buildAPI},
-	{Name: "all", http: true, redis: true, store: true, framed: true, needs: []string{"kafka", "auth"},
+	{Name: "all", http: true, redis: true, store: true, framed: true, signs: true, needs: []string{"kafka", "auth"},
 		first: append([]string{"detector", "sink", "projector"}, followerLoops...), build: buildAll},
 }
 

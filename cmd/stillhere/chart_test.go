@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -74,14 +73,7 @@ func checkRendering(t *testing.T, folder string) {
 				for _, name := range known(chosen) {
 					read[name] = true
 				}
-				if command, ok := chosen.Selected().Target.Addr().Interface().(*roleCommand); ok {
-					err := app.Check(container.Args[0], command.config())
-					for fault := range strings.Lines(fmt.Sprint(err)) {
-						if err != nil && !strings.Contains(fault, "/etc/stillhere/") { // mounted from Secrets
-							t.Errorf("stillhere %v would not start: %s", container.Args, fault)
-						}
-					}
-				}
+				checkRole(t, o.Role(), chosen)
 			})
 			roles[container.Args[0]] = true
 		}

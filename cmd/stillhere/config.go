@@ -37,6 +37,11 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	}
 	faults := c.check("")
 	if faults == nil {
+		if signs := app.DescribeSigning(c.Role, c.config()); signs != "" {
+			if _, err := fmt.Fprintln(parsed.Stdout, "\n# "+signs); err != nil {
+				return err
+			}
+		}
 		if err := printCosts(parsed.Stdout, c.config()); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/signing"
 )
 
 // stillhere runs the command with a configuration file; empty: none.
@@ -62,6 +64,47 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 		}
 		if strings.Contains(errs, "short") {
 			t.Errorf("%s: shows a secret:\n%s", name, errs)
+		}
+	}
+}
+
+func TestUnsignedHeartbeatsAreRefusedWhereCallersAreAuthenticatedAndOthersReachKafka(t *testing.T) {
+	t.Parallel()
+	const pg, others, here = "postgres: postgres://u@h/db\n", "kafka-brokers: [127.0.0.1:1, kafka:9092]\n", "kafka-brokers: [127.0.0.1:1]\n"
+	const auth, open = "auth-secret: 0123456789abcdef0123456789abcdef\n", "listen: 0.0.0.0:80\nallow-unauthenticated: true\n"
+	for _, c := range []struct {
+		role, file string
+		refused    bool
+	}{
+		{"ingest", others + auth, true}, {"all", others + auth, true}, {"detector", others + auth, true}, {"detector", others, true},
+		{"detector", others + auth + open, true}, {"ingest", here + auth, false}, {"detector", here + auth, false}, {"detector", here, false},
+		{"ingest", others, false}, {"ingest", others + open, false}, {"detector", others + open, false},
+		{"api", others + auth, false}, {"lastseen", others + auth, false},
+	} {
+		code, _, errs := stillhere(t, pg+c.file, "config", "check", c.role)
+		if refused := strings.Contains(errs, "--frame-keys: is needed"); refused != c.refused || refused != (code != 0) {
+			t.Errorf("%s with\n%s: exit code %d\n%s", c.role, c.file, code, errs)
+		}
+	}
+}
+
+func TestTheCheckOfSettingsSaysWhetherHeartbeatsAreSigned(t *testing.T) {
+	t.Parallel()
+	master := signing.NewMaster()
+	file := filepath.Join(t.TempDir(), "frame.keys")
+	if err := os.WriteFile(file, []byte(master.Hex()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const auth = "auth-secret: 0123456789abcdef0123456789abcdef\n"
+	for _, c := range []struct{ role, file, says string }{
+		{"detector", "frame-keys: " + file, "# heartbeats are signed, and unsigned ones refused; masters: " + master.Fingerprint() + "\n"},
+		{"ingest", auth, "can hide, erase and log out all users; set --frame-keys\n"},
+		{"ingest", "online-ttl: 31s", "# heartbeats are not signed, and detectors take them from any producer\n"},
+		{"fanout", "postgres: postgres://u@h/db", ""},
+	} {
+		code, out, errs := stillhere(t, c.file, "config", "check", c.role)
+		if code != 0 || !strings.Contains(out, c.says) || c.says == "" && strings.Contains(out, "# heartbeats are") {
+			t.Errorf("%s with %s: exit code %d\n%s%s", c.role, c.file, code, out, errs)
 		}
 	}
 }

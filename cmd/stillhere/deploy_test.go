@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -57,6 +58,21 @@ func checkCommand(t *testing.T, where string, words []string, settings map[strin
 	}
 }
 
+// checkRole holds the settings of a role to what it checks when it starts. Files come from Secrets.
+func checkRole(t *testing.T, where string, chosen *kong.Context) {
+	t.Helper()
+	command, ok := chosen.Selected().Target.Addr().Interface().(*roleCommand)
+	if !ok {
+		return
+	}
+	err := app.Check(chosen.Selected().Name, command.config())
+	for fault := range strings.Lines(fmt.Sprint(err)) {
+		if err != nil && !strings.Contains(fault, "/etc/stillhere/") {
+			t.Errorf("%s would not start: %s", where, fault)
+		}
+	}
+}
+
 // Not parallel, as parse sets the environment.
 func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 	compose, err := manifests.ReadCompose()
@@ -70,6 +86,9 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			checkCommand(t, name, service.Command, manifests.Settings(service))
+			if chosen, err := parse(t, service.Command, manifests.Settings(service)); err == nil {
+				checkRole(t, name, chosen)
+			}
 			if check := service.HealthCheck; check != nil && len(check.Test) > 2 {
 				// It runs in the same environment.
 				if _, err := parse(t, check.Test[2:], manifests.Settings(service)); err != nil {

@@ -57,7 +57,22 @@ func (c *devCommand) greet(at app.DevAddresses) {
 
 `, names)
 	}
+	if keys := c.frameKeys(); keys != "" {
+		fmt.Printf(`  change a setting          %s policy set --away-ttl 6m --kafka-brokers %s%s --frame-keys %s
+  Heartbeats are signed. Commands that change the pipeline need --frame-keys as above; a gateway that writes to Kafka
+  needs a key: %s keys gateway ID --frame-keys %s
+
+`, self, brokers, try.kafka, keys, self, keys)
+	}
 	fmt.Printf("  Kafka listens at %s; the data is in %s; Ctrl-C stops.\n", brokers, c.DataDir)
+}
+
+// frameKeys is the file of masters that sign heartbeats; empty: they are not signed.
+func (c *devCommand) frameKeys() string {
+	if c.FrameKeys == "" && c.Auth.On() {
+		return filepath.Join(c.DataDir, app.FrameKeysFile)
+	}
+	return c.FrameKeys
 }
 
 // token is what makes a token that may do everything that greet says.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
@@ -18,7 +19,7 @@ type keysNew struct{}
 
 // Help is shown by --help.
 func (keysNew) Help() string {
-	return `A master is a secret: whoever has it can write everything. All processes of a pipeline and the commands that change it have it in the file of --frame-keys:
+	return `A master is a secret: whoever has it can write everything. The roles ingest, detector and all and the commands that change the pipeline have it in the file of --frame-keys:
 
   stillhere keys new > frame.keys
   stillhere all --frame-keys frame.keys
@@ -28,7 +29,18 @@ To replace it, add the new one as the last line of the file everywhere. When eve
 
 // Run prints.
 func (keysNew) Run() error {
-	_, err := fmt.Println(signing.NewMaster().Hex())
+	return printKey(os.Stdout, signing.NewMaster().Hex())
+}
+
+// printKey prints a key. If that goes to a file, other accounts must not read the file: programs refuse it then.
+func printKey(to *os.File, key string) error {
+	info, err := to.Stat()
+	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o027 != 0 {
+		err = to.Chmod(0o600)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(to, key)
+	}
 	return err
 }
 
@@ -58,6 +70,5 @@ func (c *keysGateway) Run() error {
 	if err != nil {
 		return misused(err)
 	}
-	_, err = fmt.Println(key.Text())
-	return err
+	return printKey(os.Stdout, key.Text())
 }

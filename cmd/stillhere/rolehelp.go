@@ -8,13 +8,16 @@ import (
 )
 
 // first are the settings that a role on real servers needs, in the order in which its help has them.
-var first = []string{"instance", "kafka-brokers", "redis", "postgres", "listen", "auth-secret-file", "auth-jwks"}
+var first = []string{"instance", "kafka-brokers", "redis", "postgres", "listen", "auth-secret-file", "auth-jwks", "frame-keys"}
+
+// signers are the roles that need frame-keys.
+var signers = []string{"ingest", "detector", "all"}
 
 // readBy are the groups of settings that each role reads, beside those that every role reads, and single settings of
 // other groups. The role all reads everything.
 var readBy = map[string][]string{
 	"ingest":   {"HTTP server:", "Authentication:", "Redis:", "Postgres:", "may-watch", "shown-as"},
-	"detector": {"Policy:", "Last seen:", "schema-registry", "heartbeats-retention", "transitions-retention", "status-retention", "seen-retention"},
+	"detector": {"Policy:", "allow-unauthenticated", "Last seen:", "schema-registry", "heartbeats-retention", "transitions-retention", "status-retention", "seen-retention"},
 	"lastseen": {"Redis:", "Postgres:", "audit-retention", "redis-retention"},
 	"fanout":   {"Redis:", "Postgres:", "Followers:", "schema-registry"},
 	"api":      {"HTTP server:", "Authentication:", "Redis:", "Postgres:", "may-watch", "may-read-history", "shown-as"},
@@ -48,7 +51,7 @@ func printHelp(options kong.HelpOptions, parsed *kong.Context) error {
 	needed := &kong.Group{Key: "needed", Title: "Needed:"}
 	for _, name := range first {
 		for _, flag := range all {
-			if flag.Name == name && reads(node.Name, flag) {
+			if flag.Name == name && reads(node.Name, flag) && (name != "frame-keys" || slices.Contains(signers, node.Name)) {
 				f := *flag
 				f.Group = needed
 				node.Flags = append(node.Flags, &f)

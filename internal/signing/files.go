@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 )
 
@@ -59,29 +58,4 @@ func readSecret(path string) (string, error) {
 		return "", fmt.Errorf("%s has more than %d bytes, so it is no file of keys", path, maxSecret)
 	}
 	return string(text), nil
-}
-
-// EnsureMaster makes a file with a new master, for this account only, unless the file exists.
-func EnsureMaster(path string) error {
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".new-*") // for this account only
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(NewMaster().Hex() + "\n")
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Link(file.Name(), path) // does not replace one that came meanwhile
-	}
-	if removed := os.Remove(file.Name()); err == nil {
-		err = removed
-	}
-	if os.IsExist(err) {
-		return nil
-	}
-	return err
 }

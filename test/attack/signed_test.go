@@ -13,27 +13,48 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
-// signedDev is dev on a port that Kafka's clients reach, with a master in a file.
-func signedDev(t *testing.T, flags ...string) (h *testkit.Dev, m signing.Master) {
+// signedDev is dev with authentication, on a port that Kafka's clients reach, and the file of the master that it made.
+// Requests have the token of gateway gw-1, those that hide and show users that of an administrator.
+func signedDev(t *testing.T, flags ...string) (h *testkit.Dev, file string, m signing.Master) {
 	t.Helper()
-	m = signing.NewMaster()
-	file := filepath.Join(t.TempDir(), "frame.keys")
-	testkit.Check(t, os.WriteFile(file, []byte(m.Hex()), 0o600))
-	h = testkit.NewDev(t, append(flags, "--frame-keys", file)...)
+	h = newGuardedHouse(t, flags...)
+	h.Client.Transport = bearer{h.Client.Transport, tokenOf(t, 0, "gw-1"), issued(t, auth.Caller{User: 9, Scopes: []string{auth.Admin}})}
 	h.Up()
-	return h, m
+	file = filepath.Join(h.Dir, app.FrameKeysFile)
+	masters, err := signing.ReadMasters(file)
+	testkit.Check(t, err)
+	return h, file, masters[0]
+}
+
+// bearer gives requests a token.
+type bearer struct {
+	http.RoundTripper
+	gateway, administrator string
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	token := b.gateway
+	if r.Method == http.MethodPut {
+		token = b.administrator
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return b.RoundTripper.RoundTrip(r)
 }
 
 // forged are frames by which a writer of the heartbeats could harm user 1, whose device 7 gateway gw-1 reports, and
@@ -68,7 +89,10 @@ func forged(now schemas.Millis) map[string][]byte {
 
 func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	t.Parallel()
-	h, master := signedDev(t)
+	h, file, master := signedDev(t)
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the master's file has mode %v, %v", info.Mode(), err)
+	}
 	started := schemas.MillisOf(time.Now())
 	post := func(beats string) {
 		h.Helper()
@@ -127,6 +151,14 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	}) {
 		t.Errorf("after the forged frames the states are %v", states)
 	}
+	h.Signal(syscall.SIGTERM)
+	if code := h.Wait(30 * time.Second); code != 0 {
+		t.Fatalf("dev stopped with %d: %s", code, h.Err.String())
+	}
+	h.Up()
+	if again, err := signing.ReadMasters(file); err != nil || len(again) != 1 || again[0] != master {
+		t.Errorf("after a restart the masters are %v, %v", again, err)
+	}
 	post(`{"user_id":"1","device_id":7,"bye":true}`) // its gateway is heard
 	testkit.Until(t, "user 1 is offline", 20*time.Second, func() bool { return h.States(1)[1] == "offline" })
 }
@@ -158,11 +190,27 @@ func deadLetters(h *testkit.Dev) map[string]int {
 	}
 }
 
+func TestUsersOfUnsignedHeartbeatsLeaveInTimeWhenDevGetsAuthentication(t *testing.T) {
+	t.Parallel()
+	h := testkit.NewDev(t, "--heartbeat-interval=2s", "--online-ttl=4s", "--offline-debounce=1s", "--away-ttl=0s")
+	h.Up()
+	h.MustSend(testkit.Beat{User: 1, Device: 7})
+	h.AllAre("online", []schemas.UserID{1})
+	h.Kill()
+	guarded := newGuardedHouse(t)
+	h.Flags = append(h.Flags, guarded.Flags...)
+	h.Client.Transport = bearer{h.Client.Transport, tokenOf(t, 0, "gw-1"), ""}
+	h.Up()
+	h.MustSend(testkit.Beat{User: 2, Device: 7})
+	h.AllAre("online", []schemas.UserID{2})
+	testkit.Until(t, "user 1 is offline", 30*time.Second, func() bool { return h.States(1)[1] == "offline" })
+}
+
 // A rotation as docs/how-to/operate.md has it, with a gateway that signs with a key of its own.
 func TestMastersAreReplacedWithoutAHeartbeatLost(t *testing.T) {
 	t.Parallel()
-	h, first := signedDev(t, "--log-level", "info")
-	masters, keyFile := h.Flags[len(h.Flags)-1], filepath.Join(t.TempDir(), "gw-1.key")
+	h, masters, first := signedDev(t, "--log-level", "info")
+	keyFile := filepath.Join(t.TempDir(), "gw-1.key")
 	second := signing.NewMaster()
 	keyOf := func(m signing.Master) string {
 		key, err := m.GatewayKey("gw-1", nil)

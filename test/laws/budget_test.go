@@ -17,10 +17,10 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4750, 2450},
+	"app":      {4800, 2450},
 	"bench":    {0, 2050},
 	"client":   {1950, 1550},
-	"cmd":      {7150, 2000},
+	"cmd":      {7150, 2050},
 	"console":  {50, 0},
 	"deploy":   {800, 750},
 	"detector": {6200, 2500},

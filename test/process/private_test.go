@@ -54,6 +54,13 @@ func TestWhatDevPrintsWorksWithTokensAndItsKafkaTakesNobodyElse(t *testing.T) {
 		testkit.Until(t, "the change is in the log", 20*time.Second, func() bool {
 			return strings.Contains(run(commands["read every change"]), "first_beat")
 		})
+		if out := run(commands["change a setting"]); !strings.Contains(out, "away_ttl") {
+			t.Errorf("%q says %s", commands["change a setting"], out)
+		}
+		unsigned := strings.Split(commands["change a setting"], " --frame-keys ")[0]
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", unsigned).CombinedOutput(); err == nil || !strings.Contains(string(out), "--frame-keys: is needed") {
+			t.Errorf("%q: %v: %s", unsigned, err, out)
+		}
 		// Another account of the machine has the address, and nothing else.
 		address := regexp.MustCompile(`Kafka listens at (\S+);`).FindStringSubmatch(dev.Out.String())[1]
 		if _, err := exec.LookPath("kcat"); err != nil {

@@ -115,7 +115,7 @@ func TestPortsArePublishedOnlyOnTheLoopback(t *testing.T) {
 				t.Errorf("%s: port %d is published but it listens at %q", name, port.Target, listen)
 			}
 		}
-		if Value(s, "STILLHERE_ALLOW_UNAUTHENTICATED") == "true" && len(s.Ports) == 0 {
+		if Value(s, "STILLHERE_ALLOW_UNAUTHENTICATED") == "true" && len(s.Ports) == 0 && name != "detector" { // whose heartbeats it is about
 			t.Errorf("%s: takes requests that nobody can send", name)
 		}
 	}

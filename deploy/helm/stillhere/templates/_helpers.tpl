@@ -118,7 +118,7 @@ identity-key-file: /etc/stillhere/secret/identity-key
 
 {{- /* Whether a role signs heartbeats or checks them. */ -}}
 {{- define "stillhere.signs" -}}
-{{- if and .root.Values.secret.keys.frameKeys (has .role (list "ingest" "detector" "lastseen")) }}true{{ end -}}
+{{- if and .root.Values.secret.keys.frameKeys (has .role (list "ingest" "detector")) }}true{{ end -}}
 {{- end }}
 
 {{- /* The settings of one role, by flag. */ -}}
@@ -127,6 +127,9 @@ identity-key-file: /etc/stillhere/secret/identity-key
 {{- $is := .is -}}
 {{- if include "stillhere.signs" . }}
 frame-keys: /etc/stillhere/secret/frame-keys
+{{- else if eq .role "detector" }}
+# Nobody is authenticated: values.schema.json needs the key otherwise.
+allow-unauthenticated: "true"
 {{- end }}
 {{- if $is.http }}
 listen: 0.0.0.0:8080
