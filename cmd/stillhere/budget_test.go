@@ -16,17 +16,22 @@ const (
 
 // Not parallel, as parse sets the environment.
 func TestTheCommandLineIsWithinItsBudget(t *testing.T) {
-	parsed, err := parse(t, []string{"version"}, nil)
+	parsed, err := parse(t, []string{"config", "init"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	commands, flags := surface(parsed.Model)
 	t.Logf("%d commands, %d flags: %q", len(commands), len(flags), flags)
-	if len(commands) != mostCommands {
-		t.Errorf("there are %d commands, the budget is %d: remove one, or lower mostCommands", len(commands), mostCommands)
-	}
-	if len(flags) != mostFlags {
-		t.Errorf("there are %d flags, the budget is %d: remove one, or lower mostFlags", len(flags), mostFlags)
+	for _, count := range []struct {
+		what       string
+		have, most int
+	}{{"commands", len(commands), mostCommands}, {"flags", len(flags), mostFlags}} {
+		switch {
+		case count.have > count.most:
+			t.Errorf("there are %d %s, the budget is %d: remove one", count.have, count.what, count.most)
+		case count.have < count.most:
+			t.Logf("there are %d %s, the budget is %d: lower it", count.have, count.what, count.most)
+		}
 	}
 }
 
