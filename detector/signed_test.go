@@ -30,16 +30,11 @@ func of(gateway schemas.GatewayID, sequence uint64, beats ...schemas.Beat) []byt
 	return schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: start, Sequence: sequence}, beats)
 }
 
-// change is a frame with a counter of its writer.
-func change(frame []byte, counter schemas.Millis) []byte {
-	return schemas.AppendWriter(frame, 5, uint64(counter))
-}
-
 func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.T) {
 	control, gateway := signing.Of([]signing.Master{master}), gatewayKey(t, master)
 	unsigned := func(frame []byte) []byte { return frame }
 	under := func(k *signing.Keys, topic string, partition int32) func([]byte) []byte {
-		return func(frame []byte) []byte { return k.Sign(frame, topic, partition) }
+		return func(frame []byte) []byte { return k.Sign(frame, topic, partition, start) }
 	}
 	const topic = "presence.heartbeats"
 	policy := schemas.DefaultPolicy()
@@ -56,22 +51,22 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 		{"foreign master", "unknown_key", under(signing.Of([]signing.Master{foreign}), topic, 0), false},
 		{"another topic", "wrong_mac", under(control, "eu.heartbeats", 0), false},
 		{"another partition", "wrong_mac", under(control, topic, 1), false},
+		{"copy", "wrong_time", func(frame []byte) []byte { return control.Sign(frame, topic, 0, start-11*60_000) }, false},
 		{"key of a gateway", "forbidden", under(gateway, topic, 0), true},
 	} {
 		for name, frame := range map[string][]byte{
-			"hide":    change(schemas.AppendVisibility(nil, 1, schemas.Nobody), start),
-			"erasure": change(schemas.AppendErasure(nil, 1, schemas.Name{}, start+1, start+1, false), start),
-			"policy":  change(schemas.AppendPolicy(nil, policy), start),
-			"tick":    schemas.AppendTick(nil),
-			"forwarded": change(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: start, Forwarded: true},
-				[]schemas.Beat{bye}), start),
-			"bye":   of("gw-1", 2, bye),
-			"other": of("gw-2", 1, here),
+			"hide":      schemas.AppendVisibility(nil, 1, schemas.Nobody),
+			"erasure":   schemas.AppendErasure(nil, 1, schemas.Name{}, start+1, start+1, false),
+			"policy":    schemas.AppendPolicy(nil, policy),
+			"tick":      schemas.AppendTick(nil),
+			"forwarded": schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: start, Forwarded: true}, []schemas.Beat{bye}),
+			"bye":       of("gw-1", 2, bye),
+			"other":     of("gw-2", 1, here),
 		} {
 			l := newLog(t, 0, 1)
 			l.keys = control
 			l.restore(-1, "")
-			l.write(start, gateway.Sign(of("gw-1", 1, here), topic, 0))
+			l.write(start, gateway.Sign(of("gw-1", 1, here), topic, 0, start))
 			if got := l.transitions(); len(got) != 1 || got[0].To != schemas.Online {
 				t.Fatalf("the signed beat published %v", got)
 			}
@@ -100,13 +95,13 @@ func TestARestartRefusesTheFramesThatWereRefused(t *testing.T) {
 	l := newLog(t, 0, 1)
 	l.keys = signing.Of([]signing.Master{master})
 	l.restore(-1, "")
-	signed := func(frame []byte) []byte { return l.keys.Sign(frame, "presence.heartbeats", 0) }
+	signed := func(frame []byte) []byte { return l.keys.Sign(frame, "presence.heartbeats", 0, start) }
 	l.write(start, signed(beat(1, 0)))
 	l.write(start+10, schemas.AppendVisibility(nil, 1, schemas.Nobody))
 	l.write(start+20, beat(2, 0))
 	at := l.p.Checkpoint()
 	l.restore(l.p.Next(), at)
-	l.write(start+30, signed(change(schemas.AppendVisibility(nil, 1, schemas.Nobody), start)))
+	l.write(start+30, signed(schemas.AppendVisibility(nil, 1, schemas.Nobody)))
 	l.write(start+40, signed(beat(2, 0)))
 	if got := l.transitions(); len(got) != 1 || got[0].User != 2 || got[0].From != schemas.Offline {
 		t.Errorf("user 2, whose first beat was refused, is published as %v", got)

@@ -32,14 +32,13 @@ const (
 	fieldVisibility
 	fieldForwarded
 	fieldPolicy
+	fieldSealedAt
 	fieldErasure      protowire.Number = 20
 	fieldNamed        protowire.Number = 21
 	fieldTenantPolicy protowire.Number = 22
 	fieldKeyID        protowire.Number = 23
 	fieldMAC          protowire.Number = 24
-	fieldWriter       protowire.Number = 25
-	fieldCounter      protowire.Number = 26
-	fieldForwardedAt  protowire.Number = 27
+	fieldForwardedAt  protowire.Number = 25
 )
 
 // Beat is one row of a frame.
@@ -77,11 +76,10 @@ type Frame struct {
 	Policy *Policy
 	// TenantPolicy comes into force with this record; nil in nearly all.
 	TenantPolicy *TenantPolicy
-	// Counter grows with each change of the Writer and is about its clock, by which old copies are known.
-	// Both are 0 in beats and ticks.
-	Writer, Counter uint64
-	// KeyID is the key that MAC is made with over Signed. Empty, all three: the frame is not signed.
+	// KeyID is the key that MAC is made with over Signed, at SealedAt by the writer's clock. Empty, all four: the
+	// frame is not signed.
 	KeyID, MAC, Signed []byte
+	SealedAt           Millis
 
 	version                                   uint32
 	policy, tenantPolicy                      []byte
@@ -92,11 +90,6 @@ type Frame struct {
 
 // Rows is the number of beats in the frame.
 func (f *Frame) Rows() int { return f.rows }
-
-// Changes reports whether the frame is a change that has a Writer and a Counter where frames are signed.
-func (f *Frame) Changes() bool {
-	return f.Forwarded || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
-}
 
 // Control reports whether the frame is a control message rather than beats.
 func (f *Frame) Control() bool {
@@ -195,10 +188,8 @@ func (f *Frame) scan(value []byte) (usual bool) {
 				f.Forwarded = v != 0
 			case fieldForwardedAt:
 				f.ForwardedAt = Millis(v)
-			case fieldWriter:
-				f.Writer = v
-			case fieldCounter:
-				f.Counter = v
+			case fieldSealedAt:
+				f.SealedAt = Millis(v)
 			case fieldDeviceKind, fieldBeatKind, fieldAge, fieldIdle:
 				return false // columns that are not packed
 			}

@@ -87,7 +87,7 @@ func unusualFrames() [][]byte {
 		row(0x1a, 1, 'n', 0xa3, 0x06, 0xa4, 0x06), append(row(0x1a, 1, 'n'), row(0x1a, 1, 'n')...), {0xa8, 0x01, 1}} {
 		frames = append(frames, with(user, device, names), with(names, user, device), with(user, names, device))
 	}
-	key, mac, join := column(23, 'k'), column(24, make([]byte, 16)...), slices.Concat[[]byte]
+	key, mac, join := slices.Concat(column(23, 'k'), []byte{0x80, 0x01, 1}), column(24, make([]byte, 16)...), slices.Concat[[]byte]
 	for _, signed := range [][]byte{key, mac, join(mac, key), join(key, mac), join(key, mac, mac),
 		join(key, column(24), mac), join(key, column(24)), join(key, column(24, 1)),
 		join(key, []byte{0xc2, 0x81, 0x00, 16}, make([]byte, 16)),         // an over-long tag
@@ -95,7 +95,7 @@ func unusualFrames() [][]byte {
 		join(key, varint(tag(nil, 24, protowire.VarintType), 3), mac),     // of another wire type
 		join(key, column(28, mac...)), join(key, mac, column(28, mac...)), // the bytes of a MAC in another field
 		column(23, 0xff), join(column(23, make([]byte, 513)...), mac),
-		{0xc8, 0x01, 1}, {0xd0, 0x01, 1}, {0xc8, 0x01, 1, 0xd0, 0x01, 1}} {
+		{0x80, 0x01, 1}, join(column(23, 'k'), mac), join(varint([]byte{0x80, 0x01}, 1<<63), column(23, 'k'), mac)} {
 		frames = append(frames, with(user, device, signed), with(signed, user, device))
 	}
 	for _, f := range goldenFrames() {

@@ -42,33 +42,18 @@ func (f *Frame) checkSigned() error {
 		return Invalid("key_id", "must have at most 512 bytes")
 	case len(f.KeyID) > 0 != (len(f.MAC) > 0):
 		return Invalid("mac", "goes with key_id")
-	case f.Writer != 0 != (f.Counter != 0):
-		return Invalid("counter", "goes with writer")
+	case len(f.KeyID) > 0 != (f.SealedAt != 0):
+		return Invalid("sealed_at_ms", "goes with key_id")
+	case f.SealedAt < 0 || f.SealedAt > maxMillis:
+		return Invalid("sealed_at_ms", millisRange)
 	}
 	return nil
 }
 
-// AppendWriter appends who wrote the change of a frame that was encoded to dst.
-func AppendWriter(dst []byte, writer, counter uint64) []byte {
-	return appendVarint(appendVarint(dst, fieldWriter, writer), fieldCounter, counter)
-}
-
-// IsChange is Frame.Changes of a frame that this package has encoded.
-func IsChange(frame []byte) bool {
-	for len(frame) > 0 {
-		number, _, _, _, rest := nextField(frame)
-		switch number {
-		case fieldVisibility, fieldForwarded, fieldPolicy, fieldErasure, fieldTenantPolicy:
-			return true
-		}
-		frame = rest
-	}
-	return false
-}
-
-// AppendKeyID appends the key of a frame that was encoded to dst. AppendMAC comes next, and last.
-func AppendKeyID(dst []byte, key string) []byte {
-	return protowire.AppendString(protowire.AppendTag(dst, fieldKeyID, protowire.BytesType), key)
+// AppendSeal appends the key of a frame that was encoded to dst, and when it is signed. AppendMAC comes next, and last.
+func AppendSeal(dst []byte, key string, at Millis) []byte {
+	dst = protowire.AppendString(protowire.AppendTag(dst, fieldKeyID, protowire.BytesType), key)
+	return appendVarint(dst, fieldSealedAt, uint64(at))
 }
 
 // AppendMAC ends a frame with the first 16 bytes of the HMAC of all that dst holds of it.

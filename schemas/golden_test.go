@@ -68,13 +68,12 @@ func goldenFrames() []goldenFrame {
 	named = AppendNamedRow(named, 2, withNames.Names[2])
 	jitter.HeartbeatJitter = 2 * time.Second
 	signed := func(frame []byte, want contents, key string) ([]byte, contents) {
-		frame = AppendKeyID(frame, key)
-		want.KeyID, want.MAC, want.Signed = key, "0123456789abcdef", string(frame)
+		frame = AppendSeal(frame, key, at)
+		want.KeyID, want.MAC, want.Signed, want.SealedAt = key, "0123456789abcdef", string(frame), at
 		return AppendMAC(frame, []byte(want.MAC+" and the rest")), want
 	}
 	signedBeats, ofGateway := signed(AppendFrame(nil, head, beats), full, "g:0a1b2c3d:acme")
-	signedHide, ofControl := signed(AppendWriter(AppendVisibility(nil, 42, Nobody), 1<<63+7, uint64(at)),
-		contents{VisibilityUser: 42, Visibility: Nobody, Writer: 1<<63 + 7, Counter: uint64(at)}, "c:0a1b2c3d")
+	signedHide, ofControl := signed(AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}, "c:0a1b2c3d")
 	return []goldenFrame{
 		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
 		{"frame-v1-beats", AppendFrame(nil, head, beats), full},

@@ -26,8 +26,8 @@ type contents struct {
 	TenantPolicy              *TenantPolicy
 	Beats                     []Beat
 	Names                     map[int]Name
-	Writer, Counter           uint64
 	KeyID, MAC, Signed        string
+	SealedAt                  Millis
 }
 
 // byGenerated reads value with the generated decoder and the rules that
@@ -86,7 +86,8 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	hider := Name{m.Visibility.GetTenant(), m.Visibility.GetName()}
 	ok = ok && (hider == Name{} || hider.Check("") == nil)
-	ok = ok && len(m.KeyId) <= 512 && (m.KeyId == "") == (len(m.Mac) == 0) && (m.Writer == 0) == (m.Counter == 0)
+	ok = ok && len(m.KeyId) <= 512 && (m.KeyId == "") == (len(m.Mac) == 0) &&
+		(m.KeyId == "") == (m.SealedAtMs == 0) && m.SealedAtMs >= 0 && m.SealedAtMs <= int64(maxMillis)
 	signed, wellPlaced := value, true
 	if len(m.Mac) > 0 {
 		signed, wellPlaced = beforeTheMAC(value)
@@ -116,7 +117,7 @@ func byGenerated(value []byte) (contents, bool) {
 		}
 		c.Beats = append(c.Beats, b)
 	}
-	c.Writer, c.Counter, c.KeyID, c.MAC = m.Writer, m.Counter, m.KeyId, string(m.Mac)
+	c.KeyID, c.MAC, c.SealedAt = m.KeyId, string(m.Mac), Millis(m.SealedAtMs)
 	if len(m.Mac) > 0 {
 		c.Signed = string(signed)
 	}
@@ -149,8 +150,8 @@ func byHand(value []byte) (contents, error) {
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
 		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
-		VisibilityName: f.VisibilityName, Writer: f.Writer, Counter: f.Counter,
-		KeyID: string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed)}
+		VisibilityName: f.VisibilityName,
+		KeyID:          string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed), SealedAt: f.SealedAt}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {
 		c.Beats = append(c.Beats, b)

@@ -30,11 +30,11 @@ func TestEveryFrameUnderAKeyThatIsBoundToATenantCounts(t *testing.T) {
 	if _, err := admin.ApplyTopics(ctx, topics, 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	key, err := master.GatewayKey("gw-1", []string{"acme"})
+	key, err := master.GatewayKey("acme/gw-1", []string{"acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: cluster.Addrs()}, ID: "gw-1", IdentityKey: identityKey.Hex(), Key: key.Text(),
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: cluster.Addrs()}, ID: "acme/gw-1", IdentityKey: identityKey.Hex(), Key: key.Text(),
 		FlushInterval: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func printKey(to *os.File, key string) error {
 
 type keysGateway struct {
 	ID        schemas.GatewayID `arg:"" help:"The gateway_id in its frames."`
-	Tenants   []string          `help:"With --ids text: the tenants of whose users it may report, separated by commas; \"\" is the default tenant. Without it: all." env:"-"`
+	Tenants   []string          `help:"With --ids text: the tenants of whose users it may report, separated by commas; \"\" is the default tenant. The id then begins with one of them and a slash; for the default tenant it has none. Without it: all." env:"-"`
 	FrameKeys string            `help:"File with the masters of the pipeline. The first one makes the key." type:"path"`
 }
 

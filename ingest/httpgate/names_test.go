@@ -328,6 +328,20 @@ func TestBeatsWithAGatewaysTokenThatNameNoGatewayAreOfNoneOfItsProcesses(t *test
 	}
 }
 
+func TestAGatewayOfTheDefaultTenantCannotPassForAnotherTenants(t *testing.T) {
+	t.Parallel()
+	log := &beattest.Log{Partitions: partitions}
+	mux, stop := start(t, byName(), log)
+	t.Cleanup(stop)
+	r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats",
+		strings.NewReader(`{"gateway_id":"acme/gw","gateway_epoch":1,"beats":[{"user_id":"ann","device_id":1}]}`))
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &ingest.Caller{Gateway: "acme/gw", Bound: true})))
+	if w.Code != 403 || len(log.Written()) > 0 {
+		t.Errorf("%d %s, written %+v", w.Code, w.Body, log.Written())
+	}
+}
+
 func TestAnswersCallUsersAsRequestsDo(t *testing.T) {
 	t.Parallel()
 	log := &beattest.Log{Partitions: partitions}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -26,7 +27,7 @@ type Producer struct {
 	client            *kgo.Client
 	prefix            string
 	valueHeaders      map[schemas.Topic][]byte // read-only
-	signer            *signer
+	keys              *signing.Keys
 	connections       *connectionErrors
 	log               *slog.Logger
 	lastRefusalLogged atomic.Int64 // Unix nanoseconds of the last refusal that was logged
@@ -58,7 +59,7 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		return nil, err
 	}
 	metrics.watchProducer(client)
-	return &Producer{client: client, prefix: cfg.Prefix, valueHeaders: cfg.ValueHeaders, signer: newSigner(cfg.Keys),
+	return &Producer{client: client, prefix: cfg.Prefix, valueHeaders: cfg.ValueHeaders, keys: cfg.Keys,
 		connections: reach, log: log}, nil
 }
 
@@ -73,8 +74,8 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
 		return
 	}
-	if out.Topic == schemas.Heartbeats && p.signer.keys != nil {
-		defer p.signer.sign(&out, out.Topic.Name(p.prefix))()
+	if out.Topic == schemas.Heartbeats && p.keys != nil {
+		out.Value = p.keys.Sign(out.Value, out.Topic.Name(p.prefix), out.Partition, schemas.MillisOf(time.Now()))
 	}
 	record := new(kgo.Record)
 	ToKafka(record, out.Topic.Name(p.prefix), p.valueHeaders[out.Topic], &out)

@@ -11,9 +11,10 @@ import (
 // maxKnown bounds the keys that a Checker remembers: as many as a deployment may have gateways.
 const maxKnown = 1 << 14
 
-// slack is by how much the counter of a change, its writer's clock, may be off the record's append time: more
-// than clocks are wrong by, and less than copies of old changes are old.
-const slack = schemas.Millis(24 * 60 * 60 * 1000)
+// Tolerance is by how much the sealing time of a frame, by its writer's clock, may be off the record's append time: 5
+// minutes for a producer that retries (librdkafka gives up after 5 minutes, Java after 2, this project's after 10 s),
+// and 5 for clocks, as in Kerberos. A copy counts no longer than this.
+const Tolerance = schemas.Millis(10 * 60 * 1000)
 
 // Checker checks the frames of one partition. One goroutine uses it. nil, and one without masters, take every
 // frame.
@@ -35,6 +36,15 @@ func (k *Keys) Checker(topic string, partition int32) *Checker {
 	return &Checker{keys: k, head: appendHead(nil, topic, partition)}
 }
 
+// Counts makes a function that reports whether the frame of a record counts. Each partition is for one goroutine.
+func (k *Keys) Counts(topic string, partitions int32) func(*schemas.Record, *schemas.Frame) bool {
+	checkers := make([]*Checker, partitions)
+	for p := range partitions {
+		checkers[p] = k.Checker(topic, p)
+	}
+	return func(r *schemas.Record, f *schemas.Frame) bool { return checkers[r.Partition].Check(f, r.Time) == nil }
+}
+
 // Check returns why a frame that was appended at an instant does not count, a *schemas.FieldError. It depends on
 // nothing but the arguments and the masters. It does not allocate for keys that were used before.
 func (c *Checker) Check(f *schemas.Frame, at schemas.Millis) error {
@@ -49,6 +59,8 @@ func (c *Checker) Check(f *schemas.Frame, at schemas.Millis) error {
 		return nil
 	case len(f.MAC) == 0:
 		return errUnsigned
+	case f.SealedAt < at-Tolerance || f.SealedAt > at+Tolerance:
+		return wrongTime(f, at)
 	}
 	name := append(append(append(c.name[:0], f.KeyID...), 0), f.Gateway...)
 	if len(f.KeyID) > 0 && f.KeyID[0] == 'c' {
@@ -63,7 +75,7 @@ func (c *Checker) Check(f *schemas.Frame, at schemas.Millis) error {
 			return err
 		}
 	}
-	if err := key.mayWrite(f, at); err != nil {
+	if err := key.mayWrite(f); err != nil {
 		return err
 	}
 	if subtle.ConstantTimeCompare(key.of(c.head, f.Signed), f.MAC) == 0 {
@@ -92,6 +104,8 @@ func (in *inForce) derive(f *schemas.Frame) (*known, error) {
 	gateway := string(f.Gateway)
 	if id.control {
 		gateway = ""
+	} else if !id.mayBe(gateway) {
+		return nil, &schemas.FieldError{Code: "forbidden", Field: "gateway_id", Reason: "begins with none of the tenants that key_id is bound to"}
 	}
 	return &known{id, newMAC(in.masters[i].derive(id.String(), gateway))}, nil
 }
@@ -104,26 +118,19 @@ func wrongMAC(f *schemas.Frame) error {
 		" for gateway " + strconv.Quote(string(f.Gateway)) + " in this topic and partition"}
 }
 
-// checkChange holds a change to the rules of its counter.
-func checkChange(f *schemas.Frame, at schemas.Millis) error {
-	switch {
-	case !f.Changes():
-		return nil
-	case f.Writer == 0:
-		return schemas.Invalid("writer", "must be set in a change")
-	case f.Counter > uint64(at+slack) || f.Counter < uint64(max(0, at-slack)):
-		return &schemas.FieldError{Code: "old_change", Field: "counter", Reason: "is more than a day from when the record was appended, " +
-			at.Time().UTC().Format("2006-01-02T15:04:05Z") + ": a copy of an old change, or the clock of its writer is wrong"}
-	}
-	return nil
+func wrongTime(f *schemas.Frame, at schemas.Millis) error {
+	const form = "2006-01-02T15:04:05Z"
+	return &schemas.FieldError{Code: "wrong_time", Field: "sealed_at_ms", Reason: "is " + f.SealedAt.Time().UTC().Format(form) +
+		", more than 10 minutes from when the record was appended, " + at.Time().UTC().Format(form) +
+		": a copy of an old frame, or the clock of its writer or of the broker is wrong"}
 }
 
 // mayWrite holds a frame to what its key may sign.
-func (k *known) mayWrite(f *schemas.Frame, at schemas.Millis) error {
+func (k *known) mayWrite(f *schemas.Frame) error {
 	var field string
 	switch {
 	case k.control:
-		return checkChange(f, at)
+		return nil
 	case f.Tick:
 		field = "tick"
 	case f.Forwarded:

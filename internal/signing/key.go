@@ -77,6 +77,16 @@ func (id keyID) check() error {
 	return nil
 }
 
+// mayBe reports whether a gateway with the id may have the key. Ingest names the gateways of a tenant like this, so the key
+// signs for no other tenant's.
+func (id keyID) mayBe(gateway string) bool {
+	owner, _, named := strings.Cut(gateway, "/")
+	if !named {
+		owner = ""
+	}
+	return id.tenants == nil || slices.Contains(id.tenants, owner)
+}
+
 // GatewayKey is what a gateway needs to sign its frames.
 type GatewayKey struct {
 	Gateway schemas.GatewayID
@@ -93,9 +103,8 @@ func (m Master) GatewayKey(gateway schemas.GatewayID, tenants []string) (Gateway
 	if err := id.check(); err != nil {
 		return GatewayKey{}, fmt.Errorf("the key %w", err)
 	}
-	// Ingest names the gateways of a tenant like this.
-	if owner, _, ok := strings.Cut(string(gateway), "/"); ok && id.tenants != nil && !slices.Contains(id.tenants, owner) {
-		return GatewayKey{}, fmt.Errorf("gateway %s would pass for one of tenant %s, whose users it may not report", gateway, owner)
+	if !id.mayBe(string(gateway)) {
+		return GatewayKey{}, fmt.Errorf("the id of a gateway whose key is bound to tenants begins with one of them and a slash, and has no slash only for the default tenant: %s would pass for another tenant's", gateway)
 	}
 	return GatewayKey{Gateway: gateway, ID: id.String(), secret: m.derive(id.String(), string(gateway))}, nil
 }

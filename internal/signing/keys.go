@@ -94,15 +94,15 @@ func (k *Keys) Fingerprints() string {
 	return strings.Join(all, " ")
 }
 
-// Sign returns the frame, which is encoded and has no key id, with key id and MAC, for a partition of the
+// Sign returns the frame, which is encoded and has no key id, with key id, sealing time and MAC, for a partition of the
 // topic with the full name. The frame's bytes stay as they are.
-func (k *Keys) Sign(frame []byte, topic string, partition int32) []byte {
+func (k *Keys) Sign(frame []byte, topic string, partition int32, at schemas.Millis) []byte {
 	in := k.inForce.Load()
 	m := in.macs.Get().(*mac) //nolint:errcheck,forcetypeassert // what New puts there
 	defer in.macs.Put(m)
 	space := make([]byte, 0, len(domain)+len(topic)+len(frame)+len(in.id)+40)
 	head := appendHead(space, topic, partition)
-	signed := schemas.AppendKeyID(append(head, frame...), in.id)[len(head):]
+	signed := schemas.AppendSeal(append(head, frame...), in.id, at)[len(head):]
 	return schemas.AppendMAC(signed, m.of(head, signed))
 }
 

@@ -43,8 +43,6 @@ func beats(gateway schemas.GatewayID, n int) []byte {
 	return schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: now, Sequence: 9}, rows)
 }
 
-func change(frame []byte) []byte { return schemas.AppendWriter(frame, 5, uint64(now)) }
-
 // check decodes a frame and checks it.
 func check(t *testing.T, c *Checker, value []byte) error {
 	t.Helper()
@@ -59,15 +57,20 @@ func TestAFrameCountsOnlyUnderAKeyThatMaySignIt(t *testing.T) {
 	t.Parallel()
 	master, other := masterOf(1), masterOf(2)
 	control, gw := Of([]Master{master}), OfGateway(keyFor(t, master, "gw-1"))
-	acme := OfGateway(keyFor(t, master, "gw-1", "acme"))
-	named := func(tenants ...string) []byte {
-		frame := beats("gw-1", len(tenants))
+	acme := OfGateway(keyFor(t, master, "acme/gw-1", "acme"))
+	namedOf := func(gateway schemas.GatewayID, tenants ...string) []byte {
+		frame := beats(gateway, len(tenants))
 		for i, tenant := range tenants {
 			if tenant != "-" {
 				frame = schemas.AppendNamedRow(frame, i, schemas.Name{Tenant: tenant, Text: "ann"})
 			}
 		}
 		return frame
+	}
+	named := func(tenants ...string) []byte { return namedOf("acme/gw-1", tenants...) }
+	boundTo := func(gateway, tenant string) *Keys { // as "keys gateway" does not make it
+		id := keyID{fingerprint: master.Fingerprint(), tenants: []string{tenant}}.String()
+		return OfGateway(GatewayKey{schemas.GatewayID(gateway), id, master.derive(id, gateway)})
 	}
 	policy := schemas.DefaultPolicy()
 	hide := schemas.AppendVisibility(nil, 42, schemas.Everyone)
@@ -82,35 +85,35 @@ func TestAFrameCountsOnlyUnderAKeyThatMaySignIt(t *testing.T) {
 		{"a gateway that drains", gw, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: now, Draining: true}, nil), ""},
 		{"beats by ingest for any gateway", control, beats("gw-2", 3), ""},
 		{"a tick by the detector", control, schemas.AppendTick(nil), ""},
-		{"a change by the control key", control, change(hide), ""},
+		{"a change by the control key", control, hide, ""},
 		{"beats without a signature", nil, beats("gw-1", 3), "mac: is missing"},
 		{"a change without a signature", nil, hide, "mac: is missing"},
 		{"beats of another gateway", gw, beats("gw-2", 3), "mac: is not that of key"},
 		{"beats of no gateway", gw, beats("", 3), "mac: is not that of key"},
 		{"beats under another master", Of([]Master{other}), beats("gw-1", 3), "key_id: is of master " + other.Fingerprint()},
-		{"a gateway that shows a hidden user", gw, change(hide), "visibility: counts only under the control key"},
+		{"a gateway that shows a hidden user", gw, hide, "visibility: counts only under the control key"},
 		{"a gateway that erases a user", gw, schemas.AppendErasure(nil, 42, schemas.Name{}, now, 0, false), "erasure: counts only"},
 		{"a gateway that sets the policy", gw, schemas.AppendPolicy(nil, policy), "policy: counts only"},
 		{"a gateway that sets the policy of a tenant", gw, schemas.AppendTenantPolicy(nil, schemas.TenantPolicy{Tenant: "acme"}), "tenant_policy: counts only"},
 		{"a gateway that ticks", gw, schemas.AppendTick(nil), "tick: counts only"},
 		{"a gateway that forwards", gw, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: now, Forwarded: true}, nil), "forwarded: counts only"},
-		{"a change without a counter", control, hide, "writer: must be set"},
-		{"a copy of a change of two days ago", control, schemas.AppendWriter(hide, 5, uint64(now)-2*86_400_000), "counter: is more than a day"},
-		{"a change of the day after tomorrow", control, schemas.AppendWriter(hide, 5, uint64(now)+2*86_400_000), "counter: is more than a day"},
-		{"a change whose writer's clock is two hours off", control, schemas.AppendWriter(hide, 5, uint64(now)-2*3_600_000), ""},
 		{"rows of the tenant", acme, named("acme", "acme"), ""},
 		{"a row of another tenant", acme, named("acme", "beta"), "named[1].tenant: is none of"},
 		{"a row of the default tenant", acme, named(""), "named[0].tenant: is none of"},
 		{"a row without a name", acme, named("acme", "-"), "named: has no row 1"},
 		{"a row without a name before one with", acme, named("-", "acme"), "named: has no row 0"},
-		{"an empty frame of a bound gateway", acme, beats("gw-1", 0), ""},
-		{"a row of any tenant under a key that is bound to none", gw, named("acme", "-", "beta"), ""},
-		{"a row of the second tenant", OfGateway(keyFor(t, master, "gw-1", "beta", "acme")), named("acme", "beta"), ""},
-		{"a row of the default tenant under its key", OfGateway(keyFor(t, master, "gw-1", "")), named(""), ""},
+		{"an empty frame of a bound gateway", acme, beats("acme/gw-1", 0), ""},
+		{"a row of any tenant under a key that is bound to none", gw, namedOf("gw-1", "acme", "-", "beta"), ""},
+		{"the default tenant's gateway under the key of a tenant", boundTo("gw-1", "acme"), beats("gw-1", 0), "gateway_id: begins with none"},
+		{"another tenant's gateway under the key of a tenant", boundTo("beta/gw-1", "acme"), beats("beta/gw-1", 0), "gateway_id: begins with none"},
+		{"a tenant's gateway under the key of the default tenant", boundTo("acme/gw-1", ""), beats("acme/gw-1", 0), "gateway_id: begins with none"},
+		{"a gateway of the second tenant", OfGateway(keyFor(t, master, "beta/gw-1", "beta", "acme")), beats("beta/gw-1", 0), ""},
+		{"a row of the second tenant", OfGateway(keyFor(t, master, "acme/gw-1", "beta", "acme")), named("acme", "beta"), ""},
+		{"a row of the default tenant under its key", OfGateway(keyFor(t, master, "gw-1", "")), namedOf("gw-1", ""), ""},
 	} {
 		value := c.frame
 		if c.keys != nil {
-			value = c.keys.Sign(c.frame, topic, 3)
+			value = c.keys.Sign(c.frame, topic, 3, now)
 		}
 		// Twice: the second time the key is known.
 		checker := control.Checker(topic, 3)
@@ -131,7 +134,7 @@ func TestNobodyCountsTheFramesOfAnotherGateway(t *testing.T) {
 	t.Parallel()
 	master := masterOf(1)
 	frame := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: now, Sequence: 1 << 63}, nil)
-	err := check(t, Of([]Master{master}).Checker(topic, 0), OfGateway(keyFor(t, master, "gw-2")).Sign(frame, topic, 0))
+	err := check(t, Of([]Master{master}).Checker(topic, 0), OfGateway(keyFor(t, master, "gw-2")).Sign(frame, topic, 0, now))
 	if err == nil || !strings.HasPrefix(err.Error(), "mac:") {
 		t.Errorf("checked as %v", err)
 	}
@@ -141,7 +144,7 @@ func TestEveryBitOfAFrameAndWhereItWasWrittenCount(t *testing.T) {
 	t.Parallel()
 	master := masterOf(1)
 	keys := Of([]Master{master})
-	signed := OfGateway(keyFor(t, master, "gw-1")).Sign(beats("gw-1", 3), topic, 3)
+	signed := OfGateway(keyFor(t, master, "gw-1")).Sign(beats("gw-1", 3), topic, 3, now)
 	for name, c := range map[string]*Checker{"topic": keys.Checker("other.heartbeats", 3), "partition": keys.Checker(topic, 4)} {
 		if check(t, c, signed) == nil {
 			t.Errorf("it counts in another %s", name)
@@ -166,6 +169,22 @@ func TestEveryBitOfAFrameAndWhereItWasWrittenCount(t *testing.T) {
 	}
 }
 
+func TestAFrameCountsOnlyNearItsSealingTime(t *testing.T) {
+	t.Parallel()
+	keys := Of([]Master{masterOf(1)})
+	checker := keys.Checker(topic, 3)
+	for off, counts := range map[schemas.Millis]bool{0: true, -Tolerance: true, Tolerance: true, -Tolerance - 1: false, Tolerance + 1: false,
+		-30 * 86_400_000: false, 30 * 86_400_000: false} {
+		for name, frame := range map[string][]byte{"beats": beats("gw-1", 3), "a change": schemas.AppendVisibility(nil, 42, schemas.Everyone)} {
+			err := check(t, checker, keys.Sign(frame, topic, 3, now+off))
+			var why *schemas.FieldError
+			if (err == nil) != counts || err != nil && (!errors.As(err, &why) || why.Code != "wrong_time") {
+				t.Errorf("%s, sealed %d ms after it was appended: %v", name, off, err)
+			}
+		}
+	}
+}
+
 func TestMastersAreReplacedWhileFramesAreChecked(t *testing.T) {
 	t.Parallel()
 	before, after := masterOf(1), masterOf(2)
@@ -173,7 +192,7 @@ func TestMastersAreReplacedWhileFramesAreChecked(t *testing.T) {
 	checker := reader.Checker(topic, 0)
 	counts := func(when string, want bool) {
 		t.Helper()
-		if err := check(t, checker, writer.Sign(schemas.AppendTick(nil), topic, 0)); (err == nil) != want {
+		if err := check(t, checker, writer.Sign(schemas.AppendTick(nil), topic, 0, now)); (err == nil) != want {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -191,7 +210,7 @@ func TestMastersAreReplacedWhileFramesAreChecked(t *testing.T) {
 func TestCheckingAndSigningAllocateNothing(t *testing.T) { // not parallel: it counts allocations
 	for name, keys := range signers(t) {
 		var f schemas.Frame
-		if err := f.Decode(keys.Sign(beats("gw-1", 16), topic, 0)); err != nil {
+		if err := f.Decode(keys.Sign(beats("gw-1", 16), topic, 0, now)); err != nil {
 			t.Fatal(err)
 		}
 		checker := Of([]Master{masterOf(1)}).Checker(topic, 0)
@@ -203,7 +222,7 @@ func TestCheckingAndSigningAllocateNothing(t *testing.T) { // not parallel: it c
 			t.Errorf("%s: checking allocates %v times", name, n)
 		}
 		frame := beats("gw-1", 16)
-		if n := testing.AllocsPerRun(100, func() { keys.Sign(frame, topic, 0) }); n > 1 { // the result
+		if n := testing.AllocsPerRun(100, func() { keys.Sign(frame, topic, 0, now) }); n > 1 { // the result
 			t.Errorf("%s: signing allocates %v times", name, n)
 		}
 	}
@@ -222,7 +241,7 @@ func BenchmarkCheck(b *testing.B) {
 		for _, rows := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%s/%d", name, rows), func(b *testing.B) {
 				var f schemas.Frame
-				value := keys.Sign(beats("gw-1", rows), topic, 0)
+				value := keys.Sign(beats("gw-1", rows), topic, 0, now)
 				if err := f.Decode(value); err != nil {
 					b.Fatal(err)
 				}
@@ -268,6 +287,9 @@ func TestOnlyWellFormedKeysAreRead(t *testing.T) {
 		func() (GatewayKey, error) { return masterOf(1).GatewayKey("gw\n1", nil) },
 		func() (GatewayKey, error) { return masterOf(1).GatewayKey("gw-1", []string{"*"}) },
 		func() (GatewayKey, error) { return masterOf(1).GatewayKey("acme/gw-1", []string{""}) },
+		func() (GatewayKey, error) { return masterOf(1).GatewayKey("gw-1", []string{"acme"}) },
+		func() (GatewayKey, error) { return masterOf(1).GatewayKey("acme", []string{"acme"}) },
+		func() (GatewayKey, error) { return masterOf(1).GatewayKey("beta/gw-1", []string{"acme", ""}) },
 		func() (GatewayKey, error) { return masterOf(1).GatewayKey("gw-1", strings.Split("12345678", "")) },
 	} {
 		if key, err := wrong(); err == nil {

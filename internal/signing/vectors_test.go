@@ -13,13 +13,13 @@ import (
 )
 
 // testdata/vectors.tsv is what the examples in other languages are checked against. Its first line is a master.
-// The columns of the others: the text of a gateway's key, topic, partition, an unsigned frame, the signed frame.
+// The columns of the others: the text of a gateway's key, topic, partition, sealing time, an unsigned frame, the signed frame.
 func TestSignedFramesAreAsPublished(t *testing.T) {
 	t.Parallel()
 	const path = "testdata/vectors.tsv"
 	master := masterOf(0)
-	var now strings.Builder
-	now.WriteString(master.Hex() + "\n")
+	var text strings.Builder
+	text.WriteString(master.Hex() + "\n")
 	for _, c := range []struct {
 		gateway   schemas.GatewayID
 		tenants   []string
@@ -33,17 +33,17 @@ func TestSignedFramesAreAsPublished(t *testing.T) {
 		{"ω", []string{"", "beta", "acme"}, topic, 300, beats("ω", 0)},
 	} {
 		key := keyFor(t, master, c.gateway, c.tenants...)
-		signed := OfGateway(key).Sign(c.frame, c.topic, c.partition)
+		signed := OfGateway(key).Sign(c.frame, c.topic, c.partition, now)
 		if err := check(t, Of([]Master{master}).Checker(c.topic, c.partition), signed); err != nil {
 			t.Error(err)
 		}
-		now.WriteString(strings.Join([]string{key.Text(), c.topic, strconv.Itoa(int(c.partition)), hex.EncodeToString(c.frame), hex.EncodeToString(signed)}, "\t") + "\n")
+		text.WriteString(strings.Join([]string{key.Text(), c.topic, strconv.Itoa(int(c.partition)), strconv.FormatInt(int64(now), 10), hex.EncodeToString(c.frame), hex.EncodeToString(signed)}, "\t") + "\n")
 	}
-	text, err := os.ReadFile(path)
+	published, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv("STILLHERE_NEW_GOLDEN") != "" {
-		text, err = []byte(now.String()), os.WriteFile(path, []byte(now.String()), 0o600)
+		published, err = []byte(text.String()), os.WriteFile(path, []byte(text.String()), 0o600)
 	}
-	if err != nil || string(text) != now.String() {
-		t.Errorf("%v; %s holds\n%s\nthis program writes\n%s", err, path, text, now.String())
+	if err != nil || string(published) != text.String() {
+		t.Errorf("%v; %s holds\n%s\nthis program writes\n%s", err, path, published, text.String())
 	}
 }

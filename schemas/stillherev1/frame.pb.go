@@ -237,16 +237,12 @@ type Frame struct {
 	// topic's name, a zero byte, the partition as 4 bytes big-endian, and the bytes of this frame before
 	// this field. So it is the last field, with its tag and length in as few bytes as possible.
 	Mac []byte `protobuf:"bytes,24,opt,name=mac,proto3" json:"mac,omitempty"`
-	// Who wrote a change (visibility, erasure, policy, tenant_policy, forwarded): a random number of the
-	// producer, not 0. Goes with counter.
-	Writer uint64 `protobuf:"varint,25,opt,name=writer,proto3" json:"writer,omitempty"`
-	// Grows with each change of the writer, which appends the changes of a partition in this order: its wall
-	// clock in milliseconds, or one more than the last time if that is not greater. A change whose
-	// counter is more than a day from its append time is a copy of an old one, and does not count.
-	Counter uint64 `protobuf:"varint,26,opt,name=counter,proto3" json:"counter,omitempty"`
+	// When the frame was signed, by its writer's clock; goes with mac, which covers it. A signed frame that is
+	// appended more than 10 minutes before or after this does not count: it is a copy of an old one.
+	SealedAtMs int64 `protobuf:"varint,16,opt,name=sealed_at_ms,json=sealedAtMs,proto3" json:"sealed_at_ms,omitempty"`
 	// Goes with forwarded: the log time of the record that the beats were written with. Their ages count up to
 	// then. 0: they count up to this record.
-	ForwardedAtMs int64 `protobuf:"varint,27,opt,name=forwarded_at_ms,json=forwardedAtMs,proto3" json:"forwarded_at_ms,omitempty"`
+	ForwardedAtMs int64 `protobuf:"varint,25,opt,name=forwarded_at_ms,json=forwardedAtMs,proto3" json:"forwarded_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -421,16 +417,9 @@ func (x *Frame) GetMac() []byte {
 	return nil
 }
 
-func (x *Frame) GetWriter() uint64 {
+func (x *Frame) GetSealedAtMs() int64 {
 	if x != nil {
-		return x.Writer
-	}
-	return 0
-}
-
-func (x *Frame) GetCounter() uint64 {
-	if x != nil {
-		return x.Counter
+		return x.SealedAtMs
 	}
 	return 0
 }
@@ -956,7 +945,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xbb\x06\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xab\x06\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -982,10 +971,10 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x05named\x18\x15 \x03(\v2\x16.stillhere.v1.NamedRowR\x05named\x12?\n" +
 	"\rtenant_policy\x18\x16 \x01(\v2\x1a.stillhere.v1.TenantPolicyR\ftenantPolicy\x12\x15\n" +
 	"\x06key_id\x18\x17 \x01(\tR\x05keyId\x12\x10\n" +
-	"\x03mac\x18\x18 \x01(\fR\x03mac\x12\x16\n" +
-	"\x06writer\x18\x19 \x01(\x04R\x06writer\x12\x18\n" +
-	"\acounter\x18\x1a \x01(\x04R\acounter\x12&\n" +
-	"\x0fforwarded_at_ms\x18\x1b \x01(\x03R\rforwardedAtMs\"H\n" +
+	"\x03mac\x18\x18 \x01(\fR\x03mac\x12 \n" +
+	"\fsealed_at_ms\x18\x10 \x01(\x03R\n" +
+	"sealedAtMs\x12&\n" +
+	"\x0fforwarded_at_ms\x18\x19 \x01(\x03R\rforwardedAtMs\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +

@@ -70,16 +70,15 @@ func forged(now schemas.Millis) map[string][]byte {
 		many = append(many, schemas.Beat{User: 1, Device: device, Kind: schemas.Mobile})
 	}
 	byes := []schemas.Beat{{User: 1, Device: 7, Bye: true}}
-	changed := func(frame []byte) []byte { return schemas.AppendWriter(frame, 9, uint64(now)) }
 	forwarded := head(now, 0)
 	forwarded.Forwarded = true
 	return map[string][]byte{
-		"show":           changed(schemas.AppendVisibility(nil, 2, schemas.Everyone)),
-		"hide":           changed(schemas.AppendVisibility(nil, 1, schemas.Nobody)),
-		"erase":          changed(schemas.AppendErasure(nil, 1, schemas.Name{}, now+1, now+1, false)),
-		"policy":         changed(schemas.AppendPolicy(nil, policy)),
+		"show":           schemas.AppendVisibility(nil, 2, schemas.Everyone),
+		"hide":           schemas.AppendVisibility(nil, 1, schemas.Nobody),
+		"erase":          schemas.AppendErasure(nil, 1, schemas.Name{}, now+1, now+1, false),
+		"policy":         schemas.AppendPolicy(nil, policy),
 		"bye":            schemas.AppendFrame(nil, head(now, 0), byes),
-		"forwarded bye":  changed(schemas.AppendFrame(nil, forwarded, byes)),
+		"forwarded bye":  schemas.AppendFrame(nil, forwarded, byes),
 		"many devices":   schemas.AppendFrame(nil, head(now, 0), many),
 		"great sequence": schemas.AppendFrame(nil, head(now, 1<<63), nil),
 		"later epoch":    schemas.AppendFrame(nil, head(now+1000, 1), nil),
@@ -109,7 +108,7 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 
 	other, err := master.GatewayKey("gw-2", nil)
 	testkit.Check(t, err)
-	foreign, neighbour := signing.Of([]signing.Master{signing.NewMaster()}), signing.OfGateway(other)
+	own, foreign, neighbour := signing.Of([]signing.Master{master}), signing.Of([]signing.Master{signing.NewMaster()}), signing.OfGateway(other)
 	topic := schemas.Heartbeats.Name(schemas.DefaultPrefix)
 	writer, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	testkit.Check(t, err)
@@ -117,7 +116,8 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	sent := map[string]int{}
 	for name, frame := range forged(started) {
 		for p := range int32(testkit.DevPartitions) {
-			for as, value := range map[string][]byte{"unsigned": frame, "foreign master": foreign.Sign(frame, topic, p), "another gateway's key": neighbour.Sign(frame, topic, p)} {
+			for as, value := range map[string][]byte{"unsigned": frame, "foreign master": foreign.Sign(frame, topic, p, started), "another gateway's key": neighbour.Sign(frame, topic, p, started),
+				"copy": own.Sign(frame, topic, p, started-11*60_000)} {
 				r := &kgo.Record{Topic: topic, Partition: p, Value: value, Headers: []kgo.RecordHeader{{Key: "client.id", Value: []byte("mallory")}}}
 				if err := writer.ProduceSync(h.Context(), r).FirstErr(); err != nil {
 					h.Fatalf("writing %s, %s: %v", name, as, err)
@@ -130,7 +130,7 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	testkit.Until(t, "all forged frames are dead letters", 60*time.Second, func() bool {
 		letters = deadLetters(h)
 		return letters["unsigned"] >= sent["unsigned"] && letters["unknown_key"] >= sent["foreign master"] &&
-			letters["wrong_mac"]+letters["forbidden"] >= sent["another gateway's key"]
+			letters["wrong_mac"]+letters["forbidden"] >= sent["another gateway's key"] && letters["wrong_time"] >= sent["copy"]
 	})
 	if !strings.Contains(h.Err.String(), "a frame is refused") || !strings.Contains(h.Err.String(), "mallory") {
 		t.Errorf("the log does not name the producer of the refused frames:\n%s", h.Err.String())

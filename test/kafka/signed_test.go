@@ -29,16 +29,17 @@ func TestAFrameThatKcatWritesCountsIfItIsSignedAndIsADeadLetterElseOnRealServers
 
 	const honest, forged = schemas.UserID(1), schemas.UserID(2)
 	h := &testkit.Dev{T: t, Broker: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ",")[0], Prefix: o.prefix}
-	write := func(user schemas.UserID, sign func(frame []byte, topic string, partition int32) []byte) {
+	write := func(user schemas.UserID, sign func(frame []byte, topic string, partition int32, at schemas.Millis) []byte) {
 		partition := schemas.PartitionOf(user, 2)
 		var frame []byte
 		for device := schemas.DeviceID(1); frame == nil || bytes.Contains(frame, []byte("<<")); device++ { // which kcat would split
-			frame = sign(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: schemas.MillisOf(time.Now()), Sequence: 1},
-				[]schemas.Beat{{User: user, Device: device, Kind: schemas.Web}}), o.name(schemas.Heartbeats), partition)
+			now := schemas.MillisOf(time.Now())
+			frame = sign(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: now, Sequence: 1},
+				[]schemas.Beat{{User: user, Device: device, Kind: schemas.Web}}), o.name(schemas.Heartbeats), partition, now)
 		}
 		h.KcatWrites(kcat, [][2][]byte{{user.Key(), frame}}, "-p", strconv.Itoa(int(partition)))
 	}
-	write(forged, func(frame []byte, _ string, _ int32) []byte { return frame })
+	write(forged, func(frame []byte, _ string, _ int32, _ schemas.Millis) []byte { return frame })
 	write(honest, signing.OfGateway(key).Sign)
 
 	said := ""

@@ -25,12 +25,12 @@ var budget = map[string]struct{ code, tests int }{
 	"deploy":   {800, 750},
 	"detector": {6200, 2500},
 	"fanout":   {6850, 7450},
-	"ingest":   {2350, 2850},
+	"ingest":   {2350, 2900},
 	"internal": {16000, 14550},
 	"lastseen": {9450, 9000},
 	"schemas":  {3200, 2400},
-	"test":     {0, 30450},
-	"tools":    {10200, 3750},
+	"test":     {0, 30550},
+	"tools":    {10200, 3850},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {

@@ -26,7 +26,8 @@ func TestClocksOfBrokersAndProcessesMayDifferAndNothingIsRefused(t *testing.T) {
 			if skew != time.Hour {
 				long(t)
 			}
-			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) { differ(w, skew) })
+			of := size{partitions: 1, tick: time.Second, unsigned: skew.Abs() > 10*time.Minute} // which signed frames may not be off by
+			inWorld(t, of, func(w *world) { differ(w, skew) })
 		})
 	}
 }
@@ -108,5 +109,35 @@ func differ(w *world, skew time.Duration) {
 		if n := w.deadLetters(topic); n != 0 {
 			t.Errorf("%d records of %s were refused", n, topic)
 		}
+	}
+}
+
+// Signed frames do not count while the brokers' clock is an hour off: nobody changes, and then all goes on.
+func TestABrokersClockThatIsAnHourOffStopsSignedHeartbeatsAndTakesNobodyOffline(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"ahead": time.Hour, "late": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
+				p := w.start("all", "one")
+				beat := func(bye bool) {
+					w.mustPost(p.base, gateway{}, row{User: 1, Device: 7, Kind: "mobile", Bye: bye})
+				}
+				for i := range 40 { // ten minutes
+					beat(false)
+					time.Sleep(15 * time.Second)
+					switch i {
+					case 3:
+						w.kafka.SetClock(skew)
+					case 30:
+						w.kafka.SetClock(0)
+					}
+				}
+				beat(true)
+				w.until("the bye counts", time.Minute, func() bool { return word(w.user(p.base, 1).State) == "offline" })
+				w.only(byUser(w.likeTheOracle()), 1, schemas.Online, schemas.Offline)
+				if n := w.deadLetters(schemas.Heartbeats); n < 27 {
+					w.Errorf("%d records were refused", n)
+				}
+			})
+		})
 	}
 }

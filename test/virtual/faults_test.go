@@ -171,16 +171,17 @@ func (t *trouble) fault(least, most time.Duration, f kfake.Fault) func() func() 
 	}
 }
 
-// signedTick is a tick as any partition has it, but for its MAC.
-var signedTick = signing.Of([]signing.Master{master}).Sign(schemas.AppendTick(nil), schemas.Heartbeats.Name(schemas.DefaultPrefix), 0)
+// signedTick is a tick as any partition has it, but for its sealing time and its MAC, which end it.
+var signedTick = signing.Of([]signing.Master{master}).Sign(schemas.AppendTick(nil), schemas.Heartbeats.Name(schemas.DefaultPrefix), 0, schemas.MillisOf(beginnings[0]))
 
 // onlyTicks reports whether a request writes one tick to each of its partitions and nothing else.
 func onlyTicks(r kmsg.Request) bool {
-	const header, before, after = 61, 6, 1 // of the batch; of the record, in front of its value and behind it
+	const header, before, after = 61, 6, 1       // of the batch; of the record, in front of its value and behind it
+	const sealedAt, mac = 8, 3 + schemas.MACSize // with their tags
 	ticks := 0
 	for _, topic := range r.(*kmsg.ProduceRequest).Topics {
 		for _, partition := range topic.Partitions {
-			beginning := signedTick[:len(signedTick)-schemas.MACSize]
+			beginning := signedTick[:len(signedTick)-sealedAt-mac]
 			if len(partition.Records) != header+before+len(signedTick)+after || !bytes.HasPrefix(partition.Records[header+before:], beginning) {
 				return false
 			}

@@ -161,7 +161,7 @@ func TestAClockOfTheBrokersThatJumpsTakesNobodyOffline(t *testing.T) {
 	long(t)
 	for name, jump := range map[string]time.Duration{"an hour ahead": time.Hour, "ten minutes back": -10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+			inWorld(t, size{partitions: 2, tick: time.Second, unsigned: jump > 0}, func(w *world) {
 				p := w.start("all", "one")
 				from := now() + second - now()%second
 				people := steadyUsers(8, from, from+10*minute)

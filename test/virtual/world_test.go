@@ -58,6 +58,8 @@ type size struct {
 	tick time.Duration
 	// named makes a pipeline whose users have names.
 	named bool
+	// unsigned is a pipeline without --frame-keys.
+	unsigned bool
 	// slow makes everything that happens again and again happen rarely, for tests
 	// that last a day.
 	slow bool
@@ -165,7 +167,7 @@ func (w *world) name(number schemas.UserID) schemas.Name {
 	return schemas.Name{Text: number.String()}
 }
 
-// master is that of every world: its frames are signed.
+// master is that of every world whose frames are signed.
 var master = signing.Master{1}
 
 // keyOf is the key of a gateway that writes to Kafka itself.
@@ -224,9 +226,11 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	if of.named {
 		c.Kafka.IDs, c.Kafka.IdentityKey = string(identity.Text), identity.Key{1}.Hex()
 	}
-	c.Kafka.FrameKeys = filepath.Join(dir, "frame.keys")
-	if err := os.WriteFile(c.Kafka.FrameKeys, []byte(master.Hex()), 0o600); err != nil {
-		t.Fatal(err)
+	if !of.unsigned {
+		c.Kafka.FrameKeys = filepath.Join(dir, "frame.keys")
+		if err := os.WriteFile(c.Kafka.FrameKeys, []byte(master.Hex()), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w.config = c
 	if _, err := admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1); err != nil {

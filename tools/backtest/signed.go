@@ -11,13 +11,10 @@ func counting(keys *signing.Keys, topic string, partitions int32, each func(*sch
 	if keys == nil {
 		return each
 	}
-	checkers := make([]*signing.Checker, partitions)
-	for p := range partitions {
-		checkers[p] = keys.Checker(topic, p)
-	}
+	counts := keys.Counts(topic, partitions)
 	var frame schemas.Frame
 	return func(r *schemas.Record) error {
-		if frame.Decode(r.Value) == nil && checkers[r.Partition].Check(&frame, r.Time) != nil {
+		if frame.Decode(r.Value) == nil && !counts(r, &frame) {
 			return nil
 		}
 		return each(r)

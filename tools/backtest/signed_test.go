@@ -15,10 +15,10 @@ func TestWithKeysOnlyRecordsCountThatDetectorsTake(t *testing.T) {
 	recorder, err := NewRecorder(&out, "presence.heartbeats", 2, InForce{})
 	must(t, err)
 	tick := schemas.AppendTick(nil)
-	for i, value := range [][]byte{keys.Sign(tick, "presence.heartbeats", 0), tick, foreign.Sign(tick, "presence.heartbeats", 0), {0xff}} {
+	for i, value := range [][]byte{keys.Sign(tick, "presence.heartbeats", 0, 1), tick, foreign.Sign(tick, "presence.heartbeats", 0, 1), {0xff}} {
 		must(t, recorder.Write(&schemas.Record{Offset: int64(i), Time: schemas.Millis(i + 1), Value: value}))
 	}
-	must(t, recorder.Write(&schemas.Record{Partition: 1, Offset: 0, Time: 1, Value: keys.Sign(tick, "presence.heartbeats", 0)}))
+	must(t, recorder.Write(&schemas.Record{Partition: 1, Offset: 0, Time: 1, Value: keys.Sign(tick, "presence.heartbeats", 0, 1)}))
 	must(t, recorder.Close())
 	for _, c := range []struct {
 		keys            *signing.Keys

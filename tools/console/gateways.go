@@ -55,29 +55,32 @@ type deviceSeen struct {
 	device schemas.DeviceID
 }
 
-// frameOf reads a record. Only frames of the gateway itself count, not those that were forwarded.
-func frameOf(r *schemas.Record) (seen frameSeen) {
-	var f schemas.Frame
-	if f.Decode(r.Value) != nil {
-		return seen
-	}
-	seen.time = r.Time
-	if seen.tick = f.Tick; f.Tick {
-		seen.master = signing.FingerprintOf(f.KeyID)
-	}
-	if f.GatewayEpoch == 0 || f.Forwarded {
-		return seen
-	}
-	seen.gateway, seen.epoch, seen.draining = strings.Clone(string(f.Gateway)), f.GatewayEpoch, f.Draining
-	rows := f.Beats()
-	for b := (schemas.Beat{}); rows.Next(&b); {
-		if one := (deviceSeen{b.User, b.Device}); b.Bye {
-			seen.left = append(seen.left, one)
-		} else {
-			seen.come = append(seen.come, one)
+// framesOf reads records. Of the frames that detectors take only those of the gateway itself count, not those that
+// were forwarded. Ticks show how detectors sign, whoever wrote them.
+func framesOf(counts func(*schemas.Record, *schemas.Frame) bool) func(*schemas.Record) frameSeen {
+	return func(r *schemas.Record) (seen frameSeen) {
+		var f schemas.Frame
+		if f.Decode(r.Value) != nil {
+			return seen
 		}
+		seen.time = r.Time
+		if seen.tick = f.Tick; f.Tick {
+			seen.master = signing.FingerprintOf(f.KeyID)
+		}
+		if f.GatewayEpoch == 0 || f.Forwarded || !counts(r, &f) {
+			return seen
+		}
+		seen.gateway, seen.epoch, seen.draining = strings.Clone(string(f.Gateway)), f.GatewayEpoch, f.Draining
+		rows := f.Beats()
+		for b := (schemas.Beat{}); rows.Next(&b); {
+			if one := (deviceSeen{b.User, b.Device}); b.Bye {
+				seen.left = append(seen.left, one)
+			} else {
+				seen.come = append(seen.come, one)
+			}
+		}
+		return seen
 	}
-	return seen
 }
 
 // gatewayLife is one start of a gateway.

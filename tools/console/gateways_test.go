@@ -142,7 +142,7 @@ func TestAnswersAboutWhatIsNotFoundLookAlikeToWhoMayNotSeeEverything(t *testing.
 func TestTheTicksOfTheLastSecondsSayHowDetectorsSign(t *testing.T) {
 	t.Parallel()
 	signed := func(m signing.Master) []byte {
-		return signing.Of([]signing.Master{m}).Sign(schemas.AppendTick(nil), "presence.heartbeats", 0)
+		return signing.Of([]signing.Master{m}).Sign(schemas.AppendTick(nil), "presence.heartbeats", 0, 1)
 	}
 	first, second := signing.NewMaster(), signing.NewMaster()
 	for name, c := range map[string]struct {
@@ -157,11 +157,11 @@ func TestTheTicksOfTheLastSecondsSayHowDetectorsSign(t *testing.T) {
 		"some":                        {frames: [][]byte{signed(first), schemas.AppendTick(nil)}, masters: []string{first.Fingerprint()}, says: "to all"},
 		"signed since":                {frames: [][]byte{schemas.AppendTick(nil), signed(first), signed(first)}, masters: []string{first.Fingerprint()}},
 		"another master":              {frames: [][]byte{signed(first), signed(second), signed(second)}, masters: []string{second.Fingerprint()}},
-		"a key id that cannot be one": {frames: [][]byte{schemas.AppendKeyID(schemas.AppendTick(nil), "c:zzzz")}, masters: []string{}, says: "to ingest and detectors"},
+		"a key id that cannot be one": {frames: [][]byte{schemas.AppendMAC(schemas.AppendSeal(schemas.AppendTick(nil), "c:zzzz", 1), make([]byte, 16))}, masters: []string{}, says: "to ingest and detectors"},
 	} {
 		var g gatewaySet
 		for i, frame := range c.frames {
-			seen := frameOf(&schemas.Record{Value: frame, Time: schemas.Millis(1000 + 6000*i)})
+			seen := framesOf((*signing.Keys)(nil).Counts("", 1))(&schemas.Record{Value: frame, Time: schemas.Millis(1000 + 6000*i)})
 			g.hear(&seen)
 		}
 		got := g.signing(true)
@@ -171,6 +171,26 @@ func TestTheTicksOfTheLastSecondsSayHowDetectorsSign(t *testing.T) {
 		said := strings.Join(ProblemsOf(&Overview{Signing: got}), "; ")
 		if !strings.Contains(said, c.says) || (c.says == "") != (said == "") {
 			t.Errorf("%s: the problems are %q, want %q", name, said, c.says)
+		}
+	}
+}
+
+func TestOnlyFramesThatDetectorsTakeShowAGateway(t *testing.T) {
+	t.Parallel()
+	const topic, at = "presence.heartbeats", schemas.Millis(1_763_700_000_000)
+	keys, foreign := signing.Of([]signing.Master{{1}}), signing.Of([]signing.Master{{2}})
+	frame := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: 1}, nil)
+	for name, c := range map[string]struct {
+		keys  *signing.Keys
+		value []byte
+		want  string
+	}{
+		"signed": {keys, keys.Sign(frame, topic, 1, at), "gw"}, "unsigned": {keys, frame, ""}, "foreign": {keys, foreign.Sign(frame, topic, 1, at), ""},
+		"a copy": {keys, keys.Sign(frame, topic, 1, at-signing.Tolerance-1), ""}, "unsigned without keys": {nil, frame, "gw"},
+	} {
+		seen := framesOf(c.keys.Counts(topic, 2))(&schemas.Record{Partition: 1, Time: at, Value: c.value})
+		if seen.gateway != c.want || seen.time != at {
+			t.Errorf("%s: read as %+v", name, seen)
 		}
 	}
 }

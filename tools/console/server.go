@@ -96,7 +96,7 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 		return readTopic(ctx, s, "feed", schemas.Transitions, s.changeOf, s.feed.hub, loaded)
 	}, s.feed.hub.reset)
 	s.gateways.tail = newTail("gateways", func(ctx context.Context, loaded func()) error {
-		return readTopic(ctx, s, "gateways", schemas.Heartbeats, frameOf, s.gateways.set, loaded)
+		return readTopic(ctx, s, "gateways", schemas.Heartbeats, framesOf(parts.Counts()), s.gateways.set, loaded)
 	}, s.gateways.set.reset)
 	s.ends, s.stop = context.WithCancel(context.Background())
 	return s, nil

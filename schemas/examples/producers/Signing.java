@@ -26,18 +26,16 @@ public final class Signing {
     secret = HexFormat.of().parseHex(line.substring(last + 1));
   }
 
-  /** frame is an encoded Frame without key_id and mac. */
-  public byte[] sign(byte[] frame, String topic, int partition) throws GeneralSecurityException {
+  /** frame is an encoded Frame without key_id, sealed_at_ms and mac; atMillis is now. */
+  public byte[] sign(byte[] frame, String topic, int partition, long atMillis) throws GeneralSecurityException {
     byte[] key = keyId.getBytes(StandardCharsets.UTF_8);
     var signed = new ByteArrayOutputStream();
     signed.writeBytes(frame);
     signed.writeBytes(new byte[] {(byte) 0xba, 0x01}); // field 23
-    int length = key.length;
-    for (; length > 0x7f; length >>>= 7) {
-      signed.write(length & 0x7f | 0x80);
-    }
-    signed.write(length);
+    varint(signed, key.length);
     signed.writeBytes(key);
+    signed.writeBytes(new byte[] {(byte) 0x80, 0x01}); // field 16
+    varint(signed, atMillis);
     Mac mac = Mac.getInstance("HmacSHA256");
     mac.init(new SecretKeySpec(secret, "HmacSHA256"));
     mac.update(("stillhere frame v1\0" + topic + "\0").getBytes(StandardCharsets.UTF_8));
@@ -48,13 +46,20 @@ public final class Signing {
     return signed.toByteArray();
   }
 
+  private static void varint(ByteArrayOutputStream to, long number) {
+    for (; number > 0x7f; number >>>= 7) {
+      to.write((int) (number & 0x7f | 0x80));
+    }
+    to.write((int) number);
+  }
+
   /** Signing.java vectors.tsv: compares with the published frames. The first line is the master. */
   public static void main(String[] args) throws Exception {
     var lines = Files.readAllLines(Path.of(args[0]));
     for (String line : lines.subList(1, lines.size())) {
       String[] v = line.split("\t", -1);
-      byte[] got = new Signing(v[0]).sign(HexFormat.of().parseHex(v[3]), v[1], Integer.parseInt(v[2]));
-      if (!HexFormat.of().formatHex(got).equals(v[4])) {
+      byte[] got = new Signing(v[0]).sign(HexFormat.of().parseHex(v[4]), v[1], Integer.parseInt(v[2]), Long.parseLong(v[3]));
+      if (!HexFormat.of().formatHex(got).equals(v[5])) {
         throw new AssertionError(line + ": got " + HexFormat.of().formatHex(got));
       }
     }

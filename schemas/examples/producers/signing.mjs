@@ -13,10 +13,14 @@ export class GatewayKey {
     Object.assign(this, { gatewayId, keyId, secret: Buffer.from(secret, "hex") });
   }
 
-  /** @param {Buffer} frame an encoded Frame without keyId and mac @param {string} topic @param {number} partition */
-  sign(frame, topic, partition) {
+  /**
+   * @param {Buffer} frame an encoded Frame without keyId, sealedAtMs and mac @param {string} topic @param {number} partition
+   * @param {number} atMs now, Unix milliseconds
+   */
+  sign(frame, topic, partition, atMs) {
     const keyId = Buffer.from(this.keyId);
-    const signed = Buffer.concat([frame, Buffer.from([0xba, 0x01, ...varint(keyId.length)]), keyId]); // field 23
+    const signed = Buffer.concat([frame, Buffer.from([0xba, 0x01, ...varint(keyId.length)]), keyId, // field 23
+      Buffer.from([0x80, 0x01, ...varint(atMs)])]); // field 16
     const head = Buffer.from(`stillhere frame v1\0${topic}\0....`);
     head.writeInt32BE(partition, head.length - 4);
     const mac = createHmac("sha256", this.secret).update(head).update(signed).digest().subarray(0, 16);
@@ -24,13 +28,13 @@ export class GatewayKey {
   }
 }
 
-const varint = (n) => (n < 0x80 ? [n] : [(n & 0x7f) | 0x80, ...varint(n >>> 7)]);
+const varint = (n) => (n < 0x80 ? [n] : [(n % 0x80) | 0x80, ...varint(Math.floor(n / 0x80))]);
 
 if (fileURLToPath(import.meta.url) === realpathSync(process.argv[1])) { // signing.mjs vectors.tsv: compares with the published frames
   const lines = readFileSync(process.argv[2], "utf8").replace(/\n$/, "").split("\n").slice(1); // the first is the master
   for (const line of lines) {
-    const [text, topic, partition, frame, signed] = line.split("\t");
-    const got = new GatewayKey(text).sign(Buffer.from(frame, "hex"), topic, Number(partition)).toString("hex");
+    const [text, topic, partition, atMs, frame, signed] = line.split("\t");
+    const got = new GatewayKey(text).sign(Buffer.from(frame, "hex"), topic, Number(partition), Number(atMs)).toString("hex");
     if (got !== signed) throw new Error(`${line}: got ${got}`);
   }
   console.log(lines.length, "signed frames are as published");

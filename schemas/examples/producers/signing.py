@@ -14,10 +14,10 @@ class GatewayKey:
         self.gateway_id, self.key_id, secret = text.strip().rsplit("/", 2)
         self.secret = bytes.fromhex(secret)
 
-    def sign(self, frame: bytes, topic: str, partition: int) -> bytes:
-        """frame is an encoded Frame without key_id and mac."""
+    def sign(self, frame: bytes, topic: str, partition: int, at_ms: int) -> bytes:
+        """frame is an encoded Frame without key_id, sealed_at_ms and mac; at_ms is now, Unix milliseconds."""
         key_id = self.key_id.encode()
-        frame += b"\xba\x01" + varint(len(key_id)) + key_id  # field 23
+        frame += b"\xba\x01" + varint(len(key_id)) + key_id + b"\x80\x01" + varint(at_ms)  # fields 23 and 16
         head = b"stillhere frame v1\0" + topic.encode() + b"\0" + struct.pack(">i", partition)
         mac = hmac.digest(self.secret, head + frame, hashlib.sha256)
         return frame + b"\xc2\x01\x10" + mac[:16]  # field 24, which has to come last
@@ -47,7 +47,7 @@ if __name__ == "__main__":  # signing.py vectors.tsv: compares with the publishe
     with open(sys.argv[1], encoding="utf-8") as file:
         lines = file.read().splitlines()[1:]
     for line in lines:
-        text, topic, partition, frame, signed = line.split("\t")
-        got = GatewayKey(text).sign(bytes.fromhex(frame), topic, int(partition)).hex()
+        text, topic, partition, at_ms, frame, signed = line.split("\t")
+        got = GatewayKey(text).sign(bytes.fromhex(frame), topic, int(partition), int(at_ms)).hex()
         assert got == signed, f"{line}: got {got}"
     print(len(lines), "signed frames are as published")
