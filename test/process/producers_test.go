@@ -11,39 +11,42 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
-// producer writes a heartbeat of a user by name, straight to Kafka.
-type producer func(t *testing.T, broker, keyFile string, user schemas.Name, device string)
+// producer writes a heartbeat of a user by name, straight to Kafka: as the gateway whose key is in the file signedBy,
+// unsigned without one.
+type producer func(t *testing.T, broker, keyFile, signedBy string, user schemas.Name, device string)
 
 // runs is a producer that is a program.
 func runs(command func(t *testing.T) (words, environment []string)) producer {
-	return func(t *testing.T, broker, keyFile string, user schemas.Name, device string) {
+	return func(t *testing.T, broker, keyFile, signedBy string, user schemas.Name, device string) {
 		t.Helper()
 		words, environment := command(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		c := exec.CommandContext(ctx, words[0], append(words[1:], broker, keyFile, user.Tenant, user.Text, device)...)
-		c.Env = append(os.Environ(), environment...)
+		c.Env = append(append(os.Environ(), environment...), "STILLHERE_GATEWAY_KEY_FILE="+signedBy)
 		outputOf(t, c)
 	}
 }
 
 // producers are the examples of each language, and the client of Go.
 var producers = map[string]producer{
-	"go": func(t *testing.T, broker, keyFile string, user schemas.Name, device string) {
+	"go": func(t *testing.T, broker, keyFile, signedBy string, user schemas.Name, device string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: []string{broker}}, ID: "go", IdentityKeyFile: keyFile,
-			Log: slog.New(slog.DiscardHandler)})
+		g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: []string{broker}}, ID: "acme/go", IdentityKeyFile: keyFile,
+			KeyFile: signedBy, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +63,7 @@ var producers = map[string]producer{
 	"javascript": runs(func(t *testing.T) (words, environment []string) {
 		packages := nodePackages(t, "kafkajs", "protobufjs")
 		dir := t.TempDir()
-		for _, name := range []string{"identity.mjs", "producer.mjs"} {
+		for _, name := range []string{"identity.mjs", "producer.mjs", "signing.mjs"} {
 			text, err := os.ReadFile(example(t, "producers/"+name))
 			testkit.Check(t, err)
 			testkit.Check(t, os.MkdirAll(filepath.Join(dir, "examples", "producers"), 0o700))
@@ -85,15 +88,17 @@ var producers = map[string]producer{
 		sources, err := filepath.Glob(filepath.Join(dir, "stillhere", "v1", "*.java"))
 		testkit.Check(t, err)
 		classes := filepath.Join(dir, "classes")
-		arguments := append([]string{"-cp", libraries, "-d", classes, example(t, "producers/Producer.java"), example(t, "producers/Identity.java")}, sources...)
+		arguments := append([]string{"-cp", libraries, "-d", classes, example(t, "producers/Producer.java"), example(t, "producers/Identity.java"), example(t, "producers/Signing.java")}, sources...)
 		outputOf(t, exec.CommandContext(t.Context(), "javac", arguments...))
 		return []string{"java", "-cp", classes + ":" + libraries, "Producer"}, nil
 	}),
 }
 
-func TestProducersOfEachLanguageReportUsersByName(t *testing.T) {
+func TestProducersOfEachLanguageReportUsersByNameIfTheySign(t *testing.T) {
 	t.Parallel()
-	h := testkit.NewDev(t, "--ids", "text")
+	master, masters := signing.NewMaster(), filepath.Join(t.TempDir(), "frame.keys")
+	testkit.Check(t, os.WriteFile(masters, []byte(master.Hex()), 0o600))
+	h := testkit.NewDev(t, "--ids", "text", "--frame-keys", masters)
 	h.Up()
 	file := filepath.Join(h.Dir, "identity.key")
 	states := func(t *testing.T, tenant, name string) (state string) {
@@ -111,17 +116,30 @@ func TestProducersOfEachLanguageReportUsersByName(t *testing.T) {
 		}
 		return user.State
 	}
+	var unsigned atomic.Int64
 	t.Run("languages", func(t *testing.T) {
 		for language, produce := range producers {
 			t.Run(language, func(t *testing.T) {
 				t.Parallel()
-				user := schemas.Name{Tenant: "acme", Text: "ann, née/" + language}
-				produce(t, h.Broker, file, user, "phone 1")
+				gatewayKey := filepath.Join(t.TempDir(), "gateway.key")
+				key, err := master.GatewayKey(schemas.GatewayID("acme/"+language), []string{"acme"})
+				testkit.Check(t, err)
+				testkit.Check(t, os.WriteFile(gatewayKey, []byte(key.Text()+"\n"), 0o600))
+				user, refused := schemas.Name{Tenant: "acme", Text: "ann, née/" + language}, schemas.Name{Tenant: "acme", Text: "bob/" + language}
+				produce(t, h.Broker, file, "", refused, "phone 1")
+				unsigned.Add(1)
+				produce(t, h.Broker, file, gatewayKey, user, "phone 1")
 				testkit.Until(t, "the user is online", 30*time.Second, func() bool { return states(t, user.Tenant, user.Text) == "online" })
+				if state := states(t, refused.Tenant, refused.Text); state != "offline" {
+					t.Errorf("the user of an unsigned beat is %s", state)
+				}
 				if state := states(t, "", user.Text); state != "offline" {
 					t.Errorf("the namesake of the default tenant is %s", state)
 				}
 			})
 		}
+	})
+	testkit.Until(t, "the unsigned beats are refused", 30*time.Second, func() bool {
+		return int64(h.Metric("stillhere_detector_refused_frames_total")) >= unsigned.Load()
 	})
 }

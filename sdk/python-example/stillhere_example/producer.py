@@ -3,9 +3,12 @@
     python -m stillhere_example.producer http://127.0.0.1:8080 42 7         # user 42, device 7
     python -m stillhere_example.producer 127.0.0.1:9092 42 7                # the same, to Kafka
     python -m stillhere_example.producer http://127.0.0.1:8080 42 7 bye     # it has left
+
+Where heartbeats are signed, STILLHERE_GATEWAY_KEY_FILE names a file with the line that stillhere keys gateway prints.
 """
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import time
@@ -15,7 +18,9 @@ from typing import NamedTuple
 
 from stillhere.v1 import frame_pb2
 
+from .signing import GatewayKey, partition_of
 
+TOPIC = "presence.heartbeats"
 STARTED_MS = int(time.time() * 1000)  # the epoch of a gateway: when its process began
 
 
@@ -49,8 +54,10 @@ def send(server: str, beats: Iterable[Beat], gateway: str = "", token: str | Non
         return frame_pb2.HeartbeatsResponse.FromString(answer.read()).accepted
 
 
-def write(brokers: str, beats: Iterable[Beat]) -> None:
+def write(brokers: str, beats: Iterable[Beat], key: GatewayKey | None = None) -> None:
     """Writes beats to Kafka, each as a frame of length one, with --ids int. Raises RuntimeError if Kafka refuses one.
+
+    With a key, as the gateway that it is of.
 
     With --ids text it needs the identity key of the deployment: see schemas/examples/producers/identity.py.
     """
@@ -63,6 +70,7 @@ def write(brokers: str, beats: Iterable[Beat]) -> None:
         "enable.idempotence": True,
     })
     failed: list[object] = []
+    partitions = len(producer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions) if key else 0
     for beat in beats:
         frame = frame_pb2.Frame(
             version=1,
@@ -72,10 +80,16 @@ def write(brokers: str, beats: Iterable[Beat]) -> None:
             beat_kind=[frame_pb2.BEAT_KIND_BYE if beat.bye else frame_pb2.BEAT_KIND_BEAT],
             idle_ms=[beat.idle_ms],
         )
+        partition, value = -1, frame.SerializeToString()  # by the key
+        if key:
+            frame.gateway_id, frame.gateway_epoch_ms = key.gateway_id, STARTED_MS
+            partition = partition_of(int(beat.user), partitions)
+            value = key.sign(frame.SerializeToString(), TOPIC, partition, int(time.time() * 1000))
         producer.produce(
-            "presence.heartbeats",
+            TOPIC,
             key=struct.pack(">q", int(beat.user)),
-            value=frame.SerializeToString(),
+            value=value,
+            partition=partition,
             on_delivery=lambda error, _: failed.append(error) if error else None,
         )
         producer.poll(0)
@@ -89,7 +103,12 @@ def main(where: str, user: str, device: str, *kind: str) -> None:
     if where.startswith("http"):
         print(f"accepted {send(where, [beat])}")
     else:
-        write(where, [beat])
+        path = os.environ.get("STILLHERE_GATEWAY_KEY_FILE")
+        key = None
+        if path:
+            with open(path, encoding="utf-8") as file:
+                key = GatewayKey(file.read())
+        write(where, [beat], key)
         print("written")
 
 

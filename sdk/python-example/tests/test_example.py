@@ -19,7 +19,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from stillhere_example import producer, stream, webhook
+from stillhere_example import producer, signing, stream, webhook
 
 SECRET = b"a secret of the tests that has more than 32 bytes"
 PROGRAM = os.environ.get("STILLHERE", "stillhere")
@@ -38,8 +38,16 @@ class Server:
         self.dir = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         port, kafka = free_port(), free_port()
         self.url, self.brokers = f"http://127.0.0.1:{port}", f"127.0.0.1:{kafka}"
-        self.command = [PROGRAM, "dev", f"--data-dir={self.dir.name}", f"--listen=127.0.0.1:{port}", f"--kafka-listen={self.brokers}"]
+        self.command = [PROGRAM, "dev", f"--data-dir={self.dir.name}", f"--listen=127.0.0.1:{port}", f"--kafka-listen={self.brokers}"] + self.keys()
         self.start()
+
+    def keys(self) -> list[str]:
+        """Makes the master of the server and the key of a gateway."""
+        path = os.path.join(self.dir.name, "frame.keys")
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(subprocess.check_output([PROGRAM, "keys", "new"]))
+        self.key = signing.GatewayKey(subprocess.check_output([PROGRAM, "keys", "gateway", "python", f"--frame-keys={path}"], text=True))
+        return [f"--frame-keys={path}"]
 
     def start(self) -> None:
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -98,9 +106,10 @@ class WithServer(unittest.TestCase):
 
     def test_beats_straight_to_kafka_come_through_the_stream(self) -> None:
         ids = [str(number) for number in range(9007199254740993, 9007199254740993 + 8)]  # in several partitions
-        seen = Seen(stream.users(self.server.url, ids))
-        seen.states(8)
-        producer.write(self.server.brokers, [producer.Beat(int(each), 7) for each in ids])
+        seen = Seen(stream.users(self.server.url, ids + ["11"]))
+        seen.states(9)
+        producer.write(self.server.brokers, [producer.Beat(11, 7)])  # is refused
+        producer.write(self.server.brokers, [producer.Beat(int(each), 7) for each in ids], self.server.key)
         self.assertEqual(sorted(seen.states(8)), [(each, "online") for each in ids])
 
     def test_a_webhook_is_received_once_and_only_with_its_signature(self) -> None:
