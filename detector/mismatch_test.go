@@ -238,8 +238,9 @@ func TestARowThatIsLeftOutKeepsTheFirstName(t *testing.T) {
 				}
 				l.write(start, namedBeat(ann, 1))
 				l.write(start, byeOf(ann, 1))
-				due := start + nameKept
-				ticks(start, due-4000)
+				ticks(start, start+120_000) // until nothing but the name is known
+				due := l.p.names.left[idOf(ann)]
+				ticks(start+120_000, due-4000)
 				l.write(due-1000, comes(bob))
 				if restarts {
 					l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
