@@ -108,25 +108,32 @@ func oneGateway(a, b *life) bool { return a.gateway().id == b.gateway().id }
 
 // devicesOf are the devices that are present through the gateway of a life, and when they were heard there last.
 func (u *user) devicesOf(gateway *life) map[schemas.DeviceID]schemas.Millis {
-	newest := u.devices()
-	for device := range newest {
-		delete(newest, device)
-		for _, r := range u.through(device, gateway) {
-			newest[device] = max(newest[device], r.seen)
-		}
-	}
-	return newest
+	return heard(slices.DeleteFunc(slices.Clone(u.reports), func(r *report) bool { return !oneGateway(r.life, gateway) }))
 }
 
-// devices are the present devices, and when they were heard last. Presumed reports have no device.
-func (u *user) devices() map[schemas.DeviceID]schemas.Millis {
+// devices are the present devices, and when they were heard last.
+func (u *user) devices() map[schemas.DeviceID]schemas.Millis { return heard(u.reports) }
+
+// heard are the devices of reports, and when they were heard last. Presumed reports have no device.
+func heard(reports []*report) map[schemas.DeviceID]schemas.Millis {
 	newest := map[schemas.DeviceID]schemas.Millis{}
-	for _, r := range u.reports {
+	for _, r := range reports {
 		if r.device != 0 {
 			newest[r.device] = max(newest[r.device], r.seen)
 		}
 	}
 	return newest
+}
+
+// gateways are those through which u is present, as one life of each.
+func (u *user) gateways() []*life {
+	var lives []*life
+	for _, r := range u.reports {
+		if !slices.ContainsFunc(lives, func(l *life) bool { return oneGateway(l, r.life) }) {
+			lives = append(lives, r.life)
+		}
+	}
+	return lives
 }
 
 // smallest is the device heard longest ago; of several, the one with the smallest id.
@@ -215,8 +222,8 @@ func (w *world) evictOf(u *user, gateway *life, most int) (evicted []schemas.Dev
 
 // excess ends what the policy does not allow any more: first of each gateway, then of all.
 func (w *world) excess(u *user) (evicted []schemas.DeviceID) {
-	for _, r := range slices.Clone(u.reports) {
-		evicted = append(evicted, w.evictOf(u, r.life, w.policy.MaxDevices)...)
+	for _, gateway := range u.gateways() {
+		evicted = append(evicted, w.evictOf(u, gateway, w.policy.MaxDevices)...)
 	}
 	return append(evicted, w.evict(u, 2*w.policy.MaxDevices)...)
 }
@@ -224,7 +231,7 @@ func (w *world) excess(u *user) (evicted []schemas.DeviceID) {
 // tooMany reports whether the policy does not allow all devices of u.
 func (w *world) tooMany(u *user) bool {
 	return len(u.devices()) > 2*w.policy.MaxDevices ||
-		slices.ContainsFunc(u.reports, func(r *report) bool { return len(u.devicesOf(r.life)) > w.policy.MaxDevices })
+		slices.ContainsFunc(u.gateways(), func(g *life) bool { return len(u.devicesOf(g)) > w.policy.MaxDevices })
 }
 
 // oldest is the report with the smallest time, the first of several.
