@@ -215,7 +215,8 @@ func (j *judgement) statuses(p int32) {
 				return err
 			}
 			last[user] = status.Version
-			filling[user] = status.State == schemas.Offline && (status.Bucket.Lacks > 0 || status.JudgedFrom != 0)
+			kept := status.JudgedFrom != 0 || status.NamedUntil != 0
+			filling[user] = status.State == schemas.Offline && (status.Bucket.Lacks > 0 || kept)
 			j.isCalled(fmt.Sprintf("record %d of the statuses, partition %d,", r.Offset, p), user, status.Name)
 		}
 		return nil
@@ -229,8 +230,8 @@ func (j *judgement) statuses(p int32) {
 		}
 		want := t.Version
 		if t.To == schemas.Offline && t.Visibility != schemas.Nobody && !filling[user] {
-			// The tombstone comes when the user's bucket of changes is full again. Users who are judged by
-			// the policy of their tenant keep a status.
+			// The tombstone comes when the user's bucket of changes is full again, and ten minutes later if the
+			// user has a name. Users who are judged by the policy of their tenant keep a status.
 			want = 0
 		}
 		if got := last[user]; got != want && (want == 0 || got < want || !withoutTransition(got)) {
