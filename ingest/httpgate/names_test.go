@@ -334,7 +334,7 @@ func TestAGatewayOfTheDefaultTenantCannotPassForAnotherTenants(t *testing.T) {
 	mux, stop := start(t, byName(), log)
 	t.Cleanup(stop)
 	r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats",
-		strings.NewReader(`{"gateway_id":"acme/gw","gateway_epoch":1,"beats":[{"user_id":"ann","device_id":1}]}`))
+		strings.NewReader(named("acme/gw", 1, `{"user_id":"ann","device_id":1}`)))
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &ingest.Caller{Gateway: "acme/gw", Bound: true})))
 	if w.Code != 403 || len(log.Written()) > 0 {
