@@ -73,10 +73,10 @@ func (c *planCommand) Run() error {
 		return err
 	}
 	p := plan.Compute(c.workload(), units, prices)
-	switch {
-	case c.Output == "helm-values":
+	switch c.Output {
+	case "helm-values":
 		return plan.HelmValues(os.Stdout, p)
-	case c.Output == output.TableFormat:
+	case output.TableFormat:
 		return plan.Text(os.Stdout, c.Explain, p)
 	}
 	return printObject(c.Output, p, rowsOf(p.Lines), []output.Column[plan.Line]{
