@@ -89,6 +89,7 @@ func TestAStreamThatResumesLearnsOfAnErasureThatRedisHasForgotten(t *testing.T) 
 	next(watch.Hello)
 	_, id := next(watch.Snapshot)
 	leave()
+	r.gone() // whoever watches keeps the state
 	r.view.mu.Lock()
 	delete(r.view.users, 1)
 	r.view.mu.Unlock()

@@ -47,7 +47,11 @@ CREATE TABLE sink_offsets (
     partition         INTEGER PRIMARY KEY,
     next_offset       INTEGER NOT NULL,
     topic_id          TEXT,
-    topic_next_offset INTEGER
+    topic_next_offset INTEGER,
+    -- The latest time of a record before topic_next_offset, Unix milliseconds, and the greatest log epoch of a version
+    -- that was written; 0: not known.
+    latest_ms         INTEGER NOT NULL DEFAULT 0,
+    log_epoch         INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Where the log of changes begins: what happened before was dropped because it was older
