@@ -237,8 +237,8 @@ type Frame struct {
 	// topic's name, a zero byte, the partition as 4 bytes big-endian, and the bytes of this frame before
 	// this field. So it is the last field, with its tag and length in as few bytes as possible.
 	Mac []byte `protobuf:"bytes,24,opt,name=mac,proto3" json:"mac,omitempty"`
-	// When the frame was signed, by its writer's clock; goes with mac, which covers it. A signed frame that is
-	// appended more than 10 minutes before or after this does not count: it is a copy of an old one.
+	// When the frame was signed, by its writer's clock; goes with mac, which covers it. A frame that is appended
+	// more than 10 minutes before or after this does not count: it is a copy of an old one.
 	SealedAtMs int64 `protobuf:"varint,16,opt,name=sealed_at_ms,json=sealedAtMs,proto3" json:"sealed_at_ms,omitempty"`
 	// Goes with forwarded: the log time of the record that the beats were written with. Their ages count up to
 	// then. 0: they count up to this record.
