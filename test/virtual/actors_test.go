@@ -36,8 +36,8 @@ func (r row) MarshalJSON() ([]byte, error) {
 	}{plain(r), int64(r.Age), int64(r.Idle)})
 }
 
-// began is when virtual time begins, and with it the gateways.
-const began = schemas.Millis(946_684_800_000)
+// began is when gateways began: 2026-11-21, when the earliest world begins.
+const began = schemas.Millis(1_795_219_200_000)
 
 // gateway is who sends over HTTP; the zero value sends without a gateway id.
 type gateway struct {
