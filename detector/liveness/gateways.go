@@ -23,10 +23,9 @@ type gateways struct {
 	mute     map[string]int // by id: such lives with present devices, if there are any
 	overflow uint64
 
-	silence  presence       // how long a gateway may be silent
-	from     schemas.Millis // since when, in log time: no gateway falls silent before
-	expiring []*epoch       // that are remembered only for their sequences
-	idle     []*gateway     // those without epochs, and some with
+	silence presence       // how long a gateway may be silent
+	from    schemas.Millis // since when, in log time: no gateway falls silent before
+	idle    []*gateway     // those without epochs, and some with
 }
 
 // gateway is what is known of a gateway's id.
@@ -42,25 +41,27 @@ type gateway struct {
 // more the gateway is crowded: somebody invents epochs, and each would have a life.
 const maxEpochs = 4
 
-// latest are the epochs of a gateway with the latest frames, in any order.
+// latest are the epochs of a gateway with the latest frames, duplicates included: the latest first.
 type latest [maxEpochs + 1]struct {
-	epoch schemas.Millis
+	epoch schemas.Millis // 0: there is none
 	counted
+	draining counted    // its last draining frame
+	numbered []numbered // the greatest sequence first; of a block, the oldest
 }
 
-// crowded takes a frame of an epoch, and reports whether the gateway is crowded.
+// crowded takes a frame of an epoch, which is the first then, and reports whether the gateway is crowded.
 func (l *latest) crowded(c *clock, epoch schemas.Millis, silence presence) bool {
-	place := 0
-	for i := range l {
-		if l[i].at != 0 && l[i].epoch == epoch {
-			place = i
-			break
-		}
-		if l[i].at < l[place].at {
-			place = i
-		}
+	i := 0
+	for i < maxEpochs && l[i].epoch != epoch {
+		i++
 	}
-	l[place].epoch, l[place].counted = epoch, counted{c.now, silence}
+	e := l[i]
+	if e.epoch != epoch {
+		e.epoch, e.draining, e.numbered = epoch, counted{}, nil
+	}
+	copy(l[1:i+1], l[:i])
+	e.counted = counted{c.now, silence}
+	l[0] = e
 	for i := range l {
 		if !l[i].counts(c) {
 			return false
@@ -89,9 +90,6 @@ type epoch struct {
 	sequence   uint64
 	life       uint16 // the current one; 0: none
 	next, prev *epoch
-	numbered   []numbered // the greatest sequence first; of a block, the oldest
-	draining   counted    // its last draining frame
-	forgotten  bool       // except for its sequences
 }
 
 // counted is a frame that counts for as long as a gateway may be silent, by the shortest of the policies since.
@@ -117,12 +115,13 @@ const blockBits = 16
 // maxNumbered bounds how many frames are remembered: per block, those with ever smaller sequences.
 const maxNumbered = 32
 
-// duplicate reports whether the newest of the frames with an equal or greater sequence, in the same block or the
-// next, still counts. It remembers this frame.
-func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicate bool) {
+// duplicate reports for a frame of the first epoch whether the newest of its frames with an equal or greater sequence,
+// in the same block or the next, still counts. It remembers this frame.
+func (l *latest) duplicate(c *clock, sequence uint64, silence presence) (duplicate bool) {
 	if sequence == 0 {
 		return false
 	}
+	e := &l[0]
 	if len(e.numbered) == maxNumbered {
 		e.numbered = slices.DeleteFunc(e.numbered, func(n numbered) bool { return !n.counts(c) })
 	}
@@ -149,23 +148,16 @@ func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicat
 	return duplicate
 }
 
-// over reports whether no sequence of e counts any more.
-func (e *epoch) over(c *clock) bool {
-	return !slices.ContainsFunc(e.numbered, func(n numbered) bool { return n.counts(c) })
-}
-
 // setSilence sets how long a gateway may be silent from the log time from on.
 func (g *gateways) setSilence(silence presence, from schemas.Millis) {
 	g.silence, g.from = silence, from
 	for _, known := range g.known {
 		for i := range known.own {
-			known.own[i].silence = min(known.own[i].silence, silence)
 			known.others[i].silence = min(known.others[i].silence, silence)
-		}
-		for _, e := range known.epochs {
-			e.draining.silence = min(e.draining.silence, silence)
-			for i := range e.numbered {
-				e.numbered[i].silence = min(e.numbered[i].silence, silence)
+			own := &known.own[i]
+			own.silence, own.draining.silence = min(own.silence, silence), min(own.draining.silence, silence)
+			for j := range own.numbered {
+				own.numbered[j].silence = min(own.numbered[j].silence, silence)
 			}
 		}
 	}
@@ -251,7 +243,14 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		return g.standIn(known.id, 0, forwarded), 0, true
 	case f.Forwarded:
 		return g.standIn(known.id, f.GatewayEpoch, forwarded), 0, true
-	case f.GatewayEpoch == 0 || known.own.crowded(c, f.GatewayEpoch, g.silence):
+	case f.GatewayEpoch == 0:
+		return g.standIn(known.id, 0, crowded), 0, true
+	}
+	tooMany := known.own.crowded(c, f.GatewayEpoch, g.silence)
+	switch {
+	case known.own.duplicate(c, f.Sequence, g.silence):
+		return 0, 0, false
+	case tooMany:
 		return g.standIn(known.id, 0, crowded), 0, true
 	}
 	var own *epoch
@@ -260,19 +259,13 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		switch {
 		case e.epoch == f.GatewayEpoch:
 			own = e
-		case e.epoch > f.GatewayEpoch && !e.forgotten:
+		case e.epoch > f.GatewayEpoch:
 			newer = true
 		}
 	}
 	if own == nil {
-		own = &epoch{id: known.id, epoch: f.GatewayEpoch, forgotten: true}
+		own = &epoch{id: known.id, epoch: f.GatewayEpoch}
 		known.epochs = append(known.epochs, own)
-	}
-	if own.duplicate(c, f.Sequence, g.silence) {
-		return 0, 0, false
-	}
-	if own.forgotten {
-		own.forgotten = false
 	} else {
 		if gap := f.Sequence - own.sequence; own.sequence != 0 && gap-1 < 1<<blockBits {
 			missing = gap - 1
@@ -289,11 +282,12 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	if own.life != 0 {
 		g.lives[own.life].heard = c.now
 	}
+	drains := &known.own[0].draining
 	if f.Draining {
-		own.draining = counted{c.now, g.silence}
+		*drains = counted{c.now, g.silence}
 	}
 	switch {
-	case own.draining.counts(c):
+	case drains.counts(c):
 		g.lose(c, own, drained)
 		return g.standIn(own.id, own.epoch, drained), missing, true
 	case newer:
@@ -431,12 +425,7 @@ func (g *gateways) forgetSilent(c *clock, p presence) {
 	for e := g.oldest; e != nil && g.silentAt(c, e.heard) <= p; e = g.oldest {
 		g.lose(c, e, silent)
 		g.unlink(e)
-		e.forgotten = true
-		if e.over(c) {
-			g.forget(e)
-		} else {
-			g.expiring = append(g.expiring, e)
-		}
+		g.forget(e)
 	}
 }
 
@@ -449,16 +438,8 @@ func (g *gateways) forget(e *epoch) {
 	}
 }
 
-// expire drops the epochs that were remembered only for sequences that no longer count, and gateways without epochs
-// that are not crowded.
+// expire drops gateways without epochs of which no frame counts any more.
 func (g *gateways) expire(c *clock) {
-	g.expiring = slices.DeleteFunc(g.expiring, func(e *epoch) bool {
-		if e.forgotten && e.over(c) {
-			g.forget(e)
-			return true
-		}
-		return !e.forgotten
-	})
 	g.idle = slices.DeleteFunc(g.idle, func(known *gateway) bool {
 		if known.idle = len(known.epochs) == 0; known.idle && known.own.over(c) && known.others.over(c) {
 			delete(g.known, known.id)

@@ -41,6 +41,18 @@ func (w *world) notes(f *schemas.Frame) (crowded bool) {
 	return len(epochs) > 4
 }
 
+// forgetNumbers forgets the sequences of all epochs of a gateway but the five with the latest frames, duplicates
+// included.
+func (w *world) forgetNumbers(id string) {
+	latest := map[origin]bool{}
+	for _, n := range slices.Backward(w.notable) {
+		if n.of.id == id && !n.forwarded && !n.draining && len(latest) < 5 {
+			latest[n.of] = true
+		}
+	}
+	w.numbered = slices.DeleteFunc(w.numbered, func(n numbered) bool { return n.gateway.id == id && !latest[n.gateway] })
+}
+
 // drains reports whether a frame of the same gateway and epoch that drained still counts. It remembers f.
 func (w *world) drains(f *schemas.Frame) bool {
 	of := origin{string(f.Gateway), f.GatewayEpoch}
@@ -115,11 +127,14 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	if f.Forwarded {
 		return w.without(of, ongoing), true
 	}
+	if f.GatewayEpoch != 0 {
+		w.forgetNumbers(of.id)
+		if w.duplicate(f) {
+			return nil, false
+		}
+	}
 	if crowded {
 		return w.without(of, byCrowd), true
-	}
-	if w.duplicate(f) {
-		return nil, false
 	}
 	var own *gateway
 	outlived := false
