@@ -2,7 +2,9 @@ package virtual
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,17 +46,8 @@ func differ(w *world, skew time.Duration) {
 	if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 5}}); err != nil {
 		t.Fatal(err)
 	}
-	client, err := kafka.NewClient(clusterOf(w.config), w.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	admin := kadm.NewClient(client)
-	day := "86400000" // the stand-in's retention goes by another clock than its append time
-	keep := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &day}}
-	if _, err := admin.AlterTopicConfigs(t.Context(), keep, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {
-		t.Fatal(err)
-	}
+	admin := w.keepHeartbeats()
+	defer admin.Close()
 	p := w.start("all", "one")
 	w.kafka.SetClock(skew)
 	delivered := w.logChannel(false)
@@ -112,32 +105,76 @@ func differ(w *world, skew time.Duration) {
 	}
 }
 
-// Signed frames do not count while the brokers' clock is an hour off: nobody changes, and then all goes on.
+// keepHeartbeats for a day, by a client that the caller closes: the stand-in's retention goes by
+// another clock than its append time.
+func (w *world) keepHeartbeats() *kadm.Client {
+	w.Helper()
+	client, err := kafka.NewClient(clusterOf(w.config), w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	admin, day := kadm.NewClient(client), "86400000"
+	keep := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &day}}
+	if _, err := admin.AlterTopicConfigs(w.Context(), keep, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {
+		admin.Close()
+		w.Fatal(err)
+	}
+	return admin
+}
+
+// While the brokers' clock is an hour off no signed frame counts, and nobody changes. Once it is right those who still
+// beat stay, and those who left meanwhile go by their limits.
 func TestABrokersClockThatIsAnHourOffStopsSignedHeartbeatsAndTakesNobodyOffline(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"ahead": time.Hour, "late": -time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
-				p := w.start("all", "one")
-				beat := func(bye bool) {
-					w.mustPost(p.base, gateway{}, row{User: 1, Device: 7, Kind: "mobile", Bye: bye})
+		for _, lasts := range []schemas.Millis{8 * minute, 45 * minute} {
+			t.Run(fmt.Sprintf("%s for %d minutes", name, lasts/minute), func(t *testing.T) {
+				if lasts > 8*minute {
+					long(t)
 				}
-				for i := range 40 { // ten minutes
-					beat(false)
-					time.Sleep(15 * time.Second)
-					switch i {
-					case 3:
-						w.kafka.SetClock(skew)
-					case 30:
-						w.kafka.SetClock(0)
-					}
-				}
-				beat(true)
-				w.until("the bye counts", time.Minute, func() bool { return word(w.user(p.base, 1).State) == "offline" })
-				w.only(byUser(w.likeTheOracle()), 1, schemas.Online, schemas.Offline)
-				if n := w.deadLetters(schemas.Heartbeats); n < 27 {
-					w.Errorf("%d records were refused", n)
-				}
+				inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) { clockOff(w, skew, lasts) })
 			})
-		})
+		}
 	}
+}
+
+func clockOff(w *world, skew time.Duration, lasts schemas.Millis) {
+	w.keepHeartbeats().Close()
+	p := w.start("all", "one")
+	from := now() + second - now()%second
+	off := from + 3*minute
+	right := off + lasts
+	people := steadyUsers(8, from, right+6*minute)
+	gone := steady(20, from, off+minute, 15*second)
+	var sending sync.WaitGroup
+	sending.Go(func() { w.play(p.base, append(people, gone)...) })
+	w.sleepTo(off + 7)
+	before := w.deadLetters(schemas.Heartbeats)
+	w.kafka.SetClock(skew)
+	w.sleepTo(right - second)
+	for user := range schemas.UserID(20) {
+		want := "offline" // never seen
+		if user+1 <= 8 || user+1 == 20 {
+			want = "online"
+		}
+		if state := word(w.user(p.base, user+1).State); state != want {
+			w.Errorf("user %d is %s while the clock is off, want %s", user+1, state, want)
+		}
+	}
+	w.sleepTo(right + 7)
+	w.kafka.SetClock(0)
+	// Four beats a minute of each who beats, and a tick a second in each partition.
+	if n, least := w.deadLetters(schemas.Heartbeats)-before, int(lasts/minute)*(8*4+2*50); before != 0 || n < least {
+		w.Errorf("%d records were refused, and %d before; want %d at least", n, before, least)
+	}
+	sending.Wait()
+	users := byUser(w.likeTheOracle())
+	for _, someone := range people {
+		w.only(users, someone.user, schemas.Online)
+	}
+	w.only(users, gone.user, schemas.Online, schemas.Away, schemas.Offline)
+	if gone := users[20]; len(gone) == 3 && gone[1].At < right {
+		w.Errorf("user 20 went before the clock was right: %v", changesOf(gone))
+	}
+	p.stop()
+	w.storedAre(users)
 }

@@ -116,6 +116,7 @@ func TestBadValuesAreRefusedWithTheirNames(t *testing.T) {
 		"cluster":           "strimzi: {topics: {enabled: true}}",
 		"parentRefs":        "gateway: {enabled: true}",
 		"identityKey":       "ids: text",
+		"frameKeys":         "secret: {keys: {frameKeys: ''}}",
 		"ids":               "ids: names",
 		"store":             "externalSecret: {enabled: true}",
 		"enabled":           "strimzi: {cluster: main, users: {enabled: true}}",
