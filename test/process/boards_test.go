@@ -121,7 +121,9 @@ func (c *containers) look() {
 	for _, path := range []string{"batch?tenant=acme&user_ids=user-1&user_ids=user-11", "users/user-11?tenant=zeta", "users/user-11/history?tenant=zeta"} {
 		c.ask(http.MethodGet, "http://"+c.at("api", "STILLHERE_LISTEN")+"/presence/"+path, "")
 	}
-	socket, _, err := websocket.Dial(c.Context(), "ws://"+c.at("ingest", "STILLHERE_LISTEN")+"/presence/connect?tenant=acme&user_id=viewer&device_id=1&device_kind=web", nil)
+	c.looks++ // a user may connect once a second
+	viewer := fmt.Sprintf("ws://%s/presence/connect?tenant=acme&user_id=viewer-%d&device_id=1&device_kind=web", c.at("ingest", "STILLHERE_LISTEN"), c.looks)
+	socket, _, err := websocket.Dial(c.Context(), viewer, nil)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -42,7 +42,8 @@ func TestNoKillOfTheSinkLosesOrDoublesARow(t *testing.T) {
 	running.Wait()
 	stop()
 	w.caughtUp(90 * time.Second)
-	for _, p := range s.processes {
+	for _, p := range s.processes { // one that has just been started does not handle signals yet
+		testkit.Until(t, p.instance+" starts", time.Minute, func() bool { return strings.Contains(p.program.Err.String(), `"starting"`) })
 		p.program.Signal(syscall.SIGTERM)
 	}
 	for _, p := range s.processes {
