@@ -34,6 +34,13 @@ var exclusive = [][2]string{
 	{"kafka-oauth-client-secret", "kafka-oauth-client-secret-file"}, {"redis-password", "redis-password-file"}, {"postgres", "sqlite"},
 }
 
+// secrets are what proves who a command is, by the setting of the address that it is meant for.
+var secrets = map[string][]string{
+	"url": {"token", "token-file"}, "postgres": nil, "sqlite": nil,
+	"kafka-brokers": {"kafka-password", "kafka-password-file", "kafka-oauth-client-secret", "kafka-oauth-client-secret-file"},
+	"redis":         {"redis-password", "redis-password-file", "redis-sentinel-password"},
+}
+
 // early is a flag's value on the command line, else in the environment; empty for none. --config and --context are
 // wanted before the rest can be read.
 func early(args []string, name string) string {
@@ -51,7 +58,8 @@ func early(args []string, name string) string {
 	return os.Getenv("STILLHERE_" + strings.ToUpper(name))
 }
 
-// use takes the settings of a context.
+// use takes the settings of a context. With an address of its own it is another pipeline: the addresses of the rest of
+// the file are not taken, nor are the secrets for those that the context has.
 func (f *configFile) use(name string) error {
 	section := f.contexts[name]
 	if section == nil {
@@ -67,6 +75,15 @@ func (f *configFile) use(name string) error {
 		if one || other {
 			delete(f.values, pair[0])
 			delete(f.values, pair[1])
+		}
+	}
+	isAddress := func(name string) bool { _, is := secrets[name]; return is }
+	if own := slices.DeleteFunc(slices.Collect(maps.Keys(section.values)), func(name string) bool { return !isAddress(name) }); len(own) > 0 {
+		maps.DeleteFunc(f.values, func(name, _ string) bool { return isAddress(name) })
+		for _, address := range own {
+			for _, secret := range secrets[address] {
+				delete(f.values, secret)
+			}
 		}
 	}
 	maps.Copy(f.values, section.values)

@@ -19,6 +19,19 @@ contexts:
   text: {url: https://text, ids: text, tenant: acme, identity_key_file: /key}
 `
 
+// A context with an address is another pipeline than the one that the rest of the file is for.
+func TestACommandForAContextDoesNotGoToTheRestOfTheFile(t *testing.T) {
+	const file = `url: https://staging
+token-file: /staging.token
+contexts:
+  prod: {kafka-brokers: "prod:9092"}
+`
+	_, parsed, config := settled(t, file, "erase 7 --context prod")
+	if through, err := throughAPI(parsed, config, "kafka-brokers"); through || err != nil {
+		t.Errorf("the user is erased through the API of another pipeline: %v (%v)", through, err)
+	}
+}
+
 // settled parses a command line with a configuration file, and returns the values of flags.
 func settled(t *testing.T, file, line string) (values map[string]string, parsed *kong.Context, config *configFile) {
 	t.Helper()
@@ -67,7 +80,7 @@ func TestTheCommandLineOverridesTheEnvironmentAndItTheContextAndItTheRestOfTheFi
 	}{
 		{"", "get 1", map[string]string{"url": "http://127.0.0.1:8080", "token-file": "/top.token", "ids": "int"}},
 		{"", "get 1 --context prod", map[string]string{"url": "https://prod", "token": "prod-token", "token-file": "", "ids": "int"}},
-		{"", "get a --context=text", map[string]string{"url": "https://text", "token-file": "/top.token", "ids": "text", "tenant": "acme"}},
+		{"", "get a --context=text", map[string]string{"url": "https://text", "token-file": "", "ids": "text", "tenant": "acme"}},
 		{"", "get a --context text --tenant other", map[string]string{"url": "https://text", "tenant": "other"}},
 		{"https://env", "get 1 --context prod", map[string]string{"url": "https://env"}},
 		{"https://env", "get 1 --context prod --url https://line", map[string]string{"url": "https://line"}},
