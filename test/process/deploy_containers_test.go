@@ -43,7 +43,6 @@ type containers struct {
 	moved    map[string]string // host:port or URL in the file, and where it listens in the test
 	more     map[string]string // settings that keep us apart from others on shared servers
 	programs map[string]*testkit.Program
-	looks    int
 }
 
 func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
