@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,8 +46,8 @@ func TestAnotherTokenOfTheSameCallerProlongsASocketAndNoOtherDoes(t *testing.T) 
 		}
 		begun := time.Now()
 		opened(t, good(t, lasting(60)), func(term *auth.Term) {
-			var ended time.Duration
-			term.Begin(func() { ended = time.Since(begun) })
+			var ended atomic.Int64 // a timer's goroutine sets it
+			term.Begin(func() { ended.Store(int64(time.Since(begun))) })
 			defer term.Stop()
 			for _, wrong := range []struct {
 				message []byte
@@ -78,8 +79,8 @@ func TestAnotherTokenOfTheSameCallerProlongsASocketAndNoOtherDoes(t *testing.T) 
 				t.Errorf("the renewed one says %s", got)
 			}
 			time.Sleep(time.Hour)
-			if ended != 600*time.Second {
-				t.Errorf("the socket ended after %s", ended)
+			if after := time.Duration(ended.Load()); after != 600*time.Second {
+				t.Errorf("the socket ended after %s", after)
 			}
 			if err := term.Renew(renewal(good(t, lasting(600)))); err != nil || string(term.Message()) != `{"type":"token","ends_in_ms":0}` {
 				t.Errorf("what is over began again: %v %s", err, term.Message())
