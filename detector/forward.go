@@ -29,12 +29,12 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 		p.reject(r, errMisroutedTwice, out)
 		return
 	}
-	p.config.Metrics.Misrouted.Add(float64(max(1, len(p.out.Misrouted))))
+	p.config.Metrics.Misrouted.Add(float64(max(1, p.out.Misrouted)))
 	now := p.config.Now()
 	if now.Sub(p.router.warned) >= warnEvery {
 		p.router.warned = now
 		p.log.Warn("beats landed in a wrong partition and are forwarded; librdkafka producers need partitioner=murmur2_random",
-			"offset", r.Offset, "beats", len(p.out.Misrouted), "producer", producerOf(r, &p.frame))
+			"offset", r.Offset, "beats", p.out.Misrouted, "producer", producerOf(r, &p.frame))
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch,
 		Forwarded: true, ForwardedAt: p.machine.LogTime()}

@@ -172,7 +172,7 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 		return
 	}
 	p.next, p.pendingValue = r.Offset+1, nil
-	if len(p.out.Misrouted) > 0 || p.out.MisroutedVisibility != 0 || p.out.MisroutedErasure != 0 {
+	if p.out.Misrouted > 0 || p.out.MisroutedVisibility != 0 || p.out.MisroutedErasure != 0 {
 		p.forward(r, out)
 	}
 	if p.names != nil {

@@ -149,7 +149,7 @@ func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, life 
 	case e != none:
 		u = m.load(e, u)
 	case m.foreign(beat.User):
-		m.out.Misrouted = append(m.out.Misrouted, *beat)
+		m.out.Misrouted++
 		return
 	default:
 		e = m.enter(beat.User, u)

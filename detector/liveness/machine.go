@@ -14,8 +14,8 @@ type Output struct {
 	Transitions []schemas.Transition
 	// Statuses to be written, newest last. Some are written as tombstones.
 	Statuses []schemas.Status
-	// Misrouted are beats of users who belong to another partition.
-	Misrouted []schemas.Beat
+	// Misrouted counts beats of users who belong to another partition.
+	Misrouted int
 	// MisroutedVisibility is a user of another partition whose visibility the record was to change;
 	// 0: none.
 	MisroutedVisibility schemas.UserID
@@ -32,8 +32,8 @@ type Output struct {
 // Reset empties o. It reuses the memory, but not that of a storm.
 func (o *Output) Reset() {
 	o.Transitions, o.Statuses = emptied(o.Transitions), emptied(o.Statuses)
-	o.Misrouted, o.Gateways, o.Recounts = o.Misrouted[:0], o.Gateways[:0], emptied(o.Recounts)
-	o.MisroutedVisibility, o.MisroutedErasure, o.Tenant = 0, 0, nil
+	o.Gateways, o.Recounts = o.Gateways[:0], emptied(o.Recounts)
+	o.Misrouted, o.MisroutedVisibility, o.MisroutedErasure, o.Tenant = 0, 0, 0, nil
 }
 
 // emptied is s without elements. A large array that is hardly used is dropped.

@@ -13,6 +13,6 @@
 // followed by ":" and the tenants, separated by commas. The fingerprint is 8 hexadecimal digits: the first 4
 // bytes of HMAC-SHA-256(master, "stillhere master"). Key: HMAC-SHA-256(master, "stillhere frame key v1", a zero
 // byte, key id, a zero byte, gateway id), where the control key has no gateway id. schemas/proto says what the
-// MAC covers. The id of a gateway whose key is bound to tenants begins with one of them and a slash; a gateway of the default
-// tenant has no slash.
+// MAC covers. The id of a gateway whose key is bound to tenants begins with one of them and a slash; a gateway of the
+// default tenant has no slash.
 package signing

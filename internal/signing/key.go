@@ -77,8 +77,8 @@ func (id keyID) check() error {
 	return nil
 }
 
-// mayBe reports whether a gateway with the id may have the key. Ingest names the gateways of a tenant like this, so the key
-// signs for no other tenant's.
+// mayBe reports whether a gateway with the id may have the key. Ingest names the gateways of a tenant like this, so the
+// key signs for no other tenant's.
 func (id keyID) mayBe(gateway string) bool {
 	owner, _, named := strings.Cut(gateway, "/")
 	if !named {

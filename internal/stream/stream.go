@@ -74,7 +74,7 @@ type Batch[T any] struct {
 	// Next is the offset after the last record of the run. It is not the last item's offset
 	// plus one: transaction markers and rejected records take offsets too.
 	Next int64
-	// Latest is the latest time of a record of the run, also of a rejected one.
+	// Latest is the latest time of a record of the run, or of one before it; rejected ones count.
 	Latest schemas.Millis
 }
 

@@ -105,6 +105,7 @@ func (p *Projector) Start(ctx context.Context, at stream.Assignment) (stream.Sto
 	if !known {
 		part.progress, part.ready = redisview.Progress{Next: store.Unknown}, false
 	}
+	part.restored = part.progress.Next > at.LogEnd // what it has may never change again, so no batch would say it
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	part.neverFilled = at.Offset < 0 || p.config.NewRedis && !p.seen[at.Partition]

@@ -416,8 +416,16 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		must(t, lost.Watermark(t.Context(), 0, now()-60_000))
 
 		p := start(t, server)
-		if at, err := p.Start(t.Context(), stream.Assignment{Offset: 2}); err != nil || at.Next != 4 {
+		if at, err := p.Start(t.Context(), stream.Assignment{Offset: 2, LogEnd: 4}); err != nil || at.Next != 4 {
 			t.Fatalf("start at %+v (%v), want 4", at, err)
+		}
+		// A partition of the copy may have no record that says it.
+		empty := start(t, server)
+		_, err = empty.Start(t.Context(), stream.Assignment{})
+		must(t, err)
+		empty.tick(t)
+		if users, err := empty.reader.Read(t.Context(), []schemas.UserID{1}); err != nil || users[0].StaleSince == 0 {
+			t.Errorf("%+v is not stale although the log is empty (%v)", users, err)
 		}
 		p.users = copied
 		p.happen(t, both...)

@@ -31,8 +31,8 @@ func (v *View) Write(ctx context.Context, epoch int64, updates []store.Update) (
 }
 
 // Confirm writes the users that a rebuild has found and confirms entries that are as new or newer
-// for the epoch of the rebuild; with replace, not newer ones: they are of a log that is gone. Since 0 stands for unknown times, Hidden 0 for an unknown version
-// of the hide. names are those of the users; nil: none is known.
+// for the epoch of the rebuild; with replace, not newer ones: they are of a log that is gone. Since 0 stands for
+// unknown times, Hidden 0 for an unknown version of the hide. names are those of the users; nil: none is known.
 func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current, names []schemas.Name, replace bool) (int, error) {
 	updates := make([]store.Update, len(found))
 	for i, c := range found {

@@ -17,13 +17,13 @@ import (
 func (w *worker[T]) apply(records []*kgo.Record) bool {
 	var todo []*kgo.Record
 	last := records[len(records)-1]
-	run := stream.Batch[T]{Partition: w.ID, Next: last.Offset + 1}
 	for _, r := range records {
 		if !r.Attrs.IsControl() && r.Offset >= w.Next.Load() {
 			todo = append(todo, r)
-			run.Latest = max(run.Latest, schemas.MillisOf(r.Timestamp))
+			w.latest = max(w.latest, schemas.MillisOf(r.Timestamp))
 		}
 	}
+	run := stream.Batch[T]{Partition: w.ID, Next: last.Offset + 1, Latest: w.latest}
 	for tries := 1; ; tries++ {
 		rest, err := w.attempt(todo, run)
 		if err == nil {
@@ -50,7 +50,8 @@ func (w *worker[T]) apply(records []*kgo.Record) bool {
 	return true
 }
 
-// attempt tries once to apply the run's records. rest are the records without those that it has sent to the dead-letter topic.
+// attempt tries once to apply the run's records. rest are the records without those that it has sent to the dead-letter
+// topic.
 func (w *worker[T]) attempt(records []*kgo.Record, run stream.Batch[T]) (rest []*kgo.Record, err error) {
 	clear(w.items)
 	w.items = w.items[:0]

@@ -33,10 +33,12 @@ type worker[T any] struct {
 	paused            bool
 	pendingWatermarks []pendingWatermark // ascending
 
-	items []T       // the goroutine's, reused
-	read  bool      // the goroutine's: a batch was applied
-	epoch int32     // the goroutine's: leader epoch of the record applied last
-	begun time.Time // the goroutine's: when the last batch began
+	items []T   // the goroutine's, reused
+	read  bool  // the goroutine's: a batch was applied
+	epoch int32 // the goroutine's: leader epoch of the record applied last
+	// latest is the goroutine's: the latest time of a record, also of those of which the handler got none.
+	latest schemas.Millis
+	begun  time.Time // the goroutine's: when the last batch began
 }
 
 func newWorker[T any](s *session[T], id int32) *worker[T] {

@@ -32,6 +32,7 @@ type keeper struct {
 	failOf  int32 // partition; -1 for all
 	start   map[int32]int64
 	stopped []int32
+	latest  schemas.Millis // of the last batch
 }
 
 func newKeeper() *keeper {
@@ -48,7 +49,7 @@ func (k *keeper) Apply(_ context.Context, b stream.Batch[string]) error {
 		return fmt.Errorf("a batch of %d items with next offset %d after %d", len(b.Items), b.Next, k.offsets[b.Partition])
 	}
 	k.items[b.Partition] = append(k.items[b.Partition], b.Items...)
-	k.offsets[b.Partition] = b.Next
+	k.offsets[b.Partition], k.latest = b.Next, b.Latest
 	return nil
 }
 
@@ -268,6 +269,28 @@ func TestWhatCannotBeDecodedIsADeadLetterAndTheRestGoesOn(t *testing.T) {
 			}
 		}
 		stop()
+	})
+}
+
+// Whoever stores the latest time finds later by it whether the log is another one. A record that nobody stores is in the
+// log, too.
+func TestTheLatestTimeMayBeThatOfARecordThatCannotBeDecoded(t *testing.T) {
+	onEach(t, 1, func(w *world) {
+		k := newKeeper()
+		_, f := w.follower("a", k)
+		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 1 })
+		ahead := schemas.MillisOf(time.Now().Add(time.Minute))
+		bad := schemas.Outgoing{Topic: schemas.Transitions, Key: []byte("bad"), Time: ahead}
+		if err := w.producer.AppendSync(w.Context(), bad); err != nil {
+			w.Fatal(err)
+		}
+		w.until("a dead letter", 10*time.Second, func() bool { return len(w.read(schemas.DeadLetter)) == 1 })
+		w.put(0, "a")
+		w.until("applied", 10*time.Second, func() bool { return k.count(0) == 1 })
+		if k.mu.Lock(); k.latest != ahead {
+			w.Errorf("the latest time is %s, not %s", k.latest, ahead)
+		}
+		k.mu.Unlock()
 	})
 }
 

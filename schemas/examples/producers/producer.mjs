@@ -22,7 +22,8 @@ root.resolvePath = (_origin, target) => fileURLToPath(new URL(`../../proto/${tar
 const Frame = (await root.load("stillhere/v1/frame.proto")).lookupType("stillhere.v1.Frame");
 
 const topic = "presence.heartbeats";
-const signer = process.env.STILLHERE_GATEWAY_KEY_FILE && new GatewayKey(readFileSync(process.env.STILLHERE_GATEWAY_KEY_FILE, "utf8"));
+const signingFile = process.env.STILLHERE_GATEWAY_KEY_FILE;
+const signer = signingFile && new GatewayKey(readFileSync(signingFile, "utf8"));
 const key = Buffer.from(readFileSync(keyFile, "ascii").trim(), "hex");
 const user = userId(key, tenant, name);
 const frame = Frame.fromObject({
