@@ -19,7 +19,7 @@ var errTooManyTenants = &schemas.FieldError{Code: "too_many_tenant_policies", Fi
 // the policy of the tenant has none: a restart would take the name for known before the record.
 func (p *Partition) nameStatus(s *schemas.Status, done bool) {
 	if !done && s.JudgedFrom == 0 && !s.Nameless() {
-		if tenant, _ := p.names.tenantOf(s.User); p.machine.HasTenant(tenant) {
+		if tenant, _ := p.names.tenantOf(s.User); p.machine.JudgedFromBirth(tenant, s.Version) {
 			return
 		}
 	}
@@ -50,6 +50,7 @@ type judged struct {
 	from   schemas.Version
 	at     schemas.Millis
 	named  bool
+	newest schemas.Version
 	lapsed schemas.Lapsed
 }
 
@@ -88,7 +89,7 @@ func (p *Partition) adoptTenants(ctx context.Context, plan *plan, bounds *bounds
 		}
 		var j judged
 		if s.Name != (schemas.Name{}) && s.NamedUntil == 0 && has(s.Name.Tenant) {
-			j = judged{tenant: s.Name.Tenant, from: s.JudgedFrom, at: s.JudgedAt, named: true}
+			j = judged{tenant: s.Name.Tenant, from: s.JudgedFrom, at: s.JudgedAt, named: true, newest: s.Version}
 		}
 		if j.lapsed = s.Lapsed; j != (judged{}) {
 			users[user] = j
@@ -103,7 +104,7 @@ func (p *Partition) adoptTenants(ctx context.Context, plan *plan, bounds *bounds
 		epoch = max(epoch, t.Policies[len(t.Policies)-1].Version.LogEpoch())
 	}
 	for user, j := range users {
-		if j.named {
+		if j.named && (j.from != 0 || p.machine.JudgedFromBirth(j.tenant, j.newest)) {
 			p.machine.AdoptJudged(user, j.tenant, j.from, j.at)
 		}
 		if j.lapsed.Until != 0 {

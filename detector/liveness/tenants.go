@@ -161,6 +161,13 @@ func (m *Machine) TenantFits(name string) bool {
 // HasTenant reports whether the tenant has or had a policy of its own.
 func (m *Machine) HasTenant(name string) bool { return m.number(name) != 0 }
 
+// JudgedFromBirth reports whether a user of a tenant, whose name is in a status that does not say since when the
+// user is judged, is judged since the tenant's first policy: the user's newest change came with it or before.
+func (m *Machine) JudgedFromBirth(tenant string, newest schemas.Version) bool {
+	n := m.number(tenant)
+	return n != 0 && newest.Record() <= m.tenants.all[n].Born.Record()
+}
+
 // applyTenantPolicy brings a policy of a tenant into force. The tenant must fit.
 func (m *Machine) applyTenantPolicy(f *schemas.TenantPolicy) {
 	n := m.number(f.Tenant)
@@ -442,18 +449,22 @@ func (t *tenants) beginAdopt() {
 // tenant: longer than a restart re-reads.
 const longAgo = schemas.Millis(24 * 60 * 60 * 1000)
 
-// adoptTenant takes from a status by whose policy u is judged.
+// adoptTenant takes from a status by whose policy u is judged. No tenant judges a user who is gone, though the
+// name is kept, nor one who was gone at the tenant's first policy and has come back without a name since.
 func (m *Machine) adoptTenant(u *user, s *schemas.Status) {
 	if s.Lapsed.Until != 0 && len(m.tenants.all) > 0 {
 		m.tenants.lapsed[u.id] = s.Lapsed
 	}
-	if s.Name == (schemas.Name{}) {
+	if s.Name == (schemas.Name{}) || s.NamedUntil != 0 {
+		return
+	}
+	if s.JudgedFrom == 0 && !m.JudgedFromBirth(s.Name.Tenant, s.Version) {
 		return
 	}
 	u.tenant = m.number(s.Name.Tenant)
 	m.use(u.tenant)
 	switch {
-	case u.tenant == 0 || s.JudgedFrom == 0 || s.JudgedFrom == m.tenants.all[u.tenant].Born:
+	case s.JudgedFrom == 0 || s.JudgedFrom == m.tenants.all[u.tenant].Born:
 	case m.restored != nil && s.JudgedAt+longAgo < m.restored.LogTime && m.precedes(s.JudgedFrom, m.restored.ReplayOffset):
 	default:
 		n := naming{s.JudgedFrom, s.JudgedAt}
