@@ -92,6 +92,7 @@ type run struct {
 	now         schemas.Millis // greatest append time
 	slices      int
 	handled     bool // a record, since the last restart
+	begun       int  // detectors
 }
 
 // handle passes a record to the detector and commits its effect, slice by slice.
@@ -192,9 +193,28 @@ func (d *run) begin() {
 	if n := len(d.live); n > 0 {
 		d.commit.LogStart, d.commit.LogEnd = d.live[0].Offset, d.live[n-1].Offset+1
 	}
+	if d.begun++; d.begun%2 == 0 {
+		d.compact()
+	}
 	d.outbox, d.handled = stream.Outbox{}, false
 	d.partition = detector.NewPartition(d.config, d.log.Partition)
 	must(d.partition.Restore(context.Background(), d.commit, d.read))
+}
+
+// compact drops the statuses that have a newer one, as the broker does now and then.
+func (d *run) compact() {
+	newest := map[string]int{}
+	for i, r := range d.statuses {
+		newest[string(r.Key)] = i
+	}
+	n := 0
+	for i, r := range d.statuses {
+		if newest[string(r.Key)] == i {
+			d.statuses[n] = r
+			n++
+		}
+	}
+	d.statuses = d.statuses[:n]
 }
 
 // lose restarts the detector without some of what it needs.
