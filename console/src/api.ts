@@ -114,8 +114,6 @@ export async function asked(url: URL, init: RequestInit = {}): Promise<Response>
 export interface Event {
   name: string;
   data: string;
-  /** The cursor behind it, where the server gives one. */
-  id?: string;
 }
 
 /**
@@ -140,7 +138,6 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     let name = "message";
-    let id: string | undefined;
     let data: string[] = [];
     for (;;) {
       const { value, done } = await reader.read();
@@ -152,12 +149,10 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
         if (!sse) {
           if (line.trim()) yield { name: "message", data: line };
         } else if (line === "") {
-          if (data.length) yield { name, data: data.join("\n"), ...(id !== undefined && { id }) };
+          if (data.length) yield { name, data: data.join("\n") };
           name = "message";
-          id = undefined;
           data = [];
         } else if (line.startsWith("event:")) name = line.slice(6).trim();
-        else if (line.startsWith("id:")) id = line.slice(3).trim();
         else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
       }
     }

@@ -23,9 +23,9 @@ const final = (fault: Fault) =>
 
 /**
  * A stream of events that stays open until close. It is live from the server's first event on, for a server that has
- * answered may still look for the end of a log: what passes before is not sent. A connection that was lost is opened
- * again behind the last event that had an id; take gets an event "reopened" first, with that id. A page that nobody
- * sees has no connection: a browser has six to a server, for all of its tabs.
+ * answered may still look for the end of a log: what passes before is not sent. Nor is what passes while a connection is
+ * lost: take gets an event "reopened" then, whose data is the instant, in Unix milliseconds by this machine, of the
+ * last event before. A page that nobody sees has no connection: a browser has six to a server, for all of its tabs.
  */
 export class LiveStream {
   /** The connection, or the last one; aborted by sleep and close. */
@@ -37,10 +37,8 @@ export class LiveStream {
   #asleep = false;
   /** How often it was tried since it was live. */
   #tries = 0;
-  /** Whether it has ever been live: then another connection has missed something. */
-  #lived = false;
-  /** The id of the last event that had one. */
-  #behind: string | undefined;
+  /** When the last event came, in Unix milliseconds; 0: none has. */
+  #heard = 0;
 
   /** With idle, a connection is lost when nothing has come for so many milliseconds. */
   constructor(
@@ -100,17 +98,15 @@ export class LiveStream {
   }
 
   async #read(signal: AbortSignal) {
-    const from = new URL(this.url);
-    if (this.#behind !== undefined) from.searchParams.set("since", this.#behind);
     let first = true;
-    for await (const event of events(from, { signal }, this.idle)) {
+    for await (const event of events(new URL(this.url), { signal }, this.idle)) {
       if (event.name === "error") {
         const { status = 0, code = "ended", message } = JSON.parse(event.data).error;
         throw new Fault(status, code, message);
       }
       if (first) this.#live();
       first = false;
-      this.#behind = event.id ?? this.#behind;
+      this.#heard = Date.now();
       this.take(event);
     }
   }
@@ -118,8 +114,7 @@ export class LiveStream {
   #live() {
     this.#tries = 0;
     this.show({ how: "live" });
-    if (this.#lived) this.take({ name: "reopened", data: "", ...(this.#behind !== undefined && { id: this.#behind }) });
-    this.#lived = true;
+    if (this.#heard) this.take({ name: "reopened", data: String(this.#heard) });
   }
 
   #lose(fault: Fault) {

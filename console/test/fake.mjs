@@ -72,10 +72,6 @@ export class Fake {
   dropped = 0;
   /** The tenant of the token; null: none. */
   own = null;
-  /** Whether the feed says where a connection can go on. */
-  resumes = true;
-  /** Whether it has lost the place that a client names. */
-  forgets = false;
   /** Until when the feed looks for the end of its log after it has answered; unset: not at all. */
   ready;
   /** The history of every user, newest first; undefined: one that is made up. */
@@ -169,9 +165,7 @@ export class Fake {
     this.#open.add(answer);
     let stop = () => {};
     const begin = () => {
-      stop = start((event, data, id) =>
-        answer.write(`${id && this.resumes ? `id: ${id}\n` : ""}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`),
-      );
+      stop = start((event, data) => answer.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`));
     };
     if (ready) ready.then(() => answer.closed || begin());
     else begin();
@@ -376,9 +370,7 @@ export class Fake {
       return this.#stream(
         answer,
         (write) => {
-          if (query.has("since")) write("open", {});
-          else write("open", {}, "c0");
-          if (query.has("since") && this.forgets) write("skipped", { from: iso(this.began), to: iso(Date.now()) });
+          write("open", {});
           if (query.get("user_id")) return () => {};
           const state = query.get("state");
           const began = performance.now();
@@ -387,7 +379,7 @@ export class Fake {
             const due = Math.floor(((performance.now() - began) / 1000) * this.rate);
             for (; own < due; own++) {
               const change = this.change(Math.floor(this.#random() * Math.max(1, this.users)), this.#sent++);
-              if (!state || change.to === state) write("change", change, `c${this.#sent}`);
+              if (!state || change.to === state) write("change", change);
             }
             if (this.dropped) {
               write("dropped", { count: this.dropped });

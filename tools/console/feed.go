@@ -1,9 +1,7 @@
 package console
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -26,9 +24,6 @@ const (
 	feedQueue = 1000
 )
 
-// loggedChange is a change with its place in the log; the message is nil where there is none.
-type loggedChange = stream.Logged[*schemas.Transition]
-
 // feedHub gives changes to clients. Any goroutine may use it.
 type feedHub struct {
 	mu      sync.Mutex // never held while anything blocks
@@ -46,18 +41,15 @@ type feedFilter struct {
 	causes []schemas.Cause
 }
 
-// feedClient is a client of the feed.
+// feedClient is a client of the feed. It begins with what comes: a page that comes again says itself that
+// changes are missing.
 type feedClient struct {
 	feedFilter
-	since  string          // the position from which it resumes; empty: none
-	sealer *positionSealer // nil: the key of positions is not known, and events have no ids
-	sent   []int64         // owned by feedTo: the next offset of each partition
 
 	mu      sync.Mutex
-	queue   []loggedChange
-	dropped int     // since the last take
-	passed  []int64 // the next offset of each partition to be looked at
-	ended   bool    // the hub lost its place in the log
+	queue   []*schemas.Transition
+	dropped int  // since the last take
+	ended   bool // the hub lost its place in the log
 }
 
 // Start begins at the end of the log, or goes on.
@@ -91,21 +83,7 @@ func (h *feedHub) forget() {
 	}
 }
 
-// place is the log that is read, and the place in it; nil until all partitions have begun.
-func (h *feedHub) place() (topic schemas.TopicID, next []int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.topic, h.begun()
-}
-
-func (h *feedHub) begun() []int64 {
-	if slices.Contains(h.next, -1) {
-		return nil
-	}
-	return slices.Clone(h.next)
-}
-
-// add gives the client what comes from now on, and says where that begins.
+// add gives the client what comes from now on.
 func (h *feedHub) add(c *feedClient) (remove func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,7 +91,6 @@ func (h *feedHub) add(c *feedClient) (remove func()) {
 		h.clients = map[*feedClient]struct{}{}
 	}
 	h.clients[c] = struct{}{}
-	c.sent, c.passed = h.begun(), h.begun()
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -122,7 +99,7 @@ func (h *feedHub) add(c *feedClient) (remove func()) {
 }
 
 // Apply gives a batch of presence.transitions to the clients.
-func (h *feedHub) Apply(_ context.Context, batch stream.Batch[loggedChange]) error {
+func (h *feedHub) Apply(_ context.Context, batch stream.Batch[*schemas.Transition]) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.clients {
@@ -154,55 +131,46 @@ func (f *feedFilter) conceals(t *schemas.Transition) bool {
 	return t.Visibility == schemas.Nobody && !f.admin
 }
 
-// changeOf reads a record of presence.transitions. It has no message if the detector cannot have written it.
-func (s *Server) changeOf(r *schemas.Record) loggedChange {
-	at := loggedChange{Partition: r.Partition, Offset: r.Offset, Time: r.Time}
+// changeOf reads a record of presence.transitions; nil if the detector cannot have written it.
+func (s *Server) changeOf(r *schemas.Record) *schemas.Transition {
 	t, err := schemas.DecodeTransition(r.Value)
 	if err != nil {
-		return at
+		return nil
 	}
 	if _, err := s.Origin.Decode(r); schemas.IsInvalid(err) {
-		return at
+		return nil
 	}
 	t.Name.Text, t.Name.Tenant = strings.Clone(t.Name.Text), strings.Clone(t.Name.Tenant)
-	at.Message = t
-	return at
+	return t
 }
 
 // put queues what the client wants of a batch.
-func (c *feedClient) put(batch stream.Batch[loggedChange]) {
+func (c *feedClient) put(batch stream.Batch[*schemas.Transition]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range batch.Items {
+	for _, t := range batch.Items {
 		switch {
-		case l.Message == nil || !c.wants(l.Message):
+		case t == nil || !c.wants(t):
 		case len(c.queue) >= feedQueue:
 			c.dropped++
 		default:
-			c.queue = append(c.queue, l)
+			c.queue = append(c.queue, t)
 		}
-	}
-	if int(batch.Partition) < len(c.passed) {
-		c.passed[batch.Partition] = batch.Next
 	}
 }
 
-// take takes the oldest changes, at most so many, and how many were dropped behind what was taken last. If
-// nothing is left, passed is how far the log was looked through.
-func (c *feedClient) take(most int) (changes []loggedChange, dropped int, passed []int64, err error) {
+// take takes the oldest changes, at most so many, and how many were dropped after them.
+func (c *feedClient) take(most int) (changes []*schemas.Transition, dropped int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(most, len(c.queue))
 	changes = slices.Clone(c.queue[:n])
 	c.queue = slices.Delete(c.queue, 0, n)
 	dropped, c.dropped = c.dropped, 0
-	if len(c.queue) == 0 {
-		passed = slices.Clone(c.passed)
-		if c.ended {
-			err = errFeedEnded
-		}
+	if c.ended && len(c.queue) == 0 {
+		err = errFeedEnded
 	}
-	return changes, dropped, passed, err
+	return changes, dropped, err
 }
 
 // errFeedEnded ends a stream whose place in the log is not known any more.
@@ -225,7 +193,7 @@ func (s *Server) feedRowOf(f *feedFilter, t *schemas.Transition) feedRow {
 
 // streamFeed sends the changes of all users, or of those that the parameters select.
 func (s *Server) streamFeed(r *http.Request) (func(context.Context, *sender) error, error) {
-	values, err := parameters(r, "user_id", "state", "cause", "since")
+	values, err := parameters(r, "user_id", "state", "cause")
 	if err != nil {
 		return nil, err
 	}
@@ -233,8 +201,6 @@ func (s *Server) streamFeed(r *http.Request) (func(context.Context, *sender) err
 	if c.audience, err = s.audienceOf(r); err != nil {
 		return nil, err
 	}
-	// A reconnecting EventSource repeats the query, so its header is newer.
-	c.since = cmp.Or(r.Header.Get("Last-Event-ID"), values["since"])
 	if text, given := values["user_id"]; given {
 		if c.user, _, err = s.Cluster.Users.User("user_id", c.tenant, text); err != nil {
 			return nil, err
@@ -266,66 +232,22 @@ func stateOf(word string) schemas.State {
 	return 0
 }
 
-// event is an event with the position of the client.
-func (c *feedClient) event(name string, data []byte) string {
-	id := ""
-	if c.sealer != nil {
-		id = "id: " + c.sealer.seal(position{schemas.MillisOf(time.Now()), c.sent}) + "\n"
-	}
-	return "event: " + name + "\n" + id + "data: " + string(data) + "\n\n"
-}
-
-// maxIDs is the greatest number of partitions with which each change has an id. With more, which makes ids
-// long, the last one of those that are sent together has one.
-const maxIDs = 64
-
-// changesText are changes as events. The client is behind them then.
-func (s *Server) changesText(c *feedClient, changes []loggedChange) (string, error) {
-	var text strings.Builder
-	for i, l := range changes {
-		row, err := json.Marshal(s.feedRowOf(&c.feedFilter, l.Message))
-		if err != nil {
-			return "", err
-		}
-		if int(l.Partition) < len(c.sent) {
-			c.sent[l.Partition] = l.Offset + 1
-		}
-		if len(c.sent) > maxIDs && i < len(changes)-1 {
-			text.WriteString("event: change\ndata: " + string(row) + "\n\n")
-			continue
-		}
-		text.WriteString(c.event("change", row))
-	}
-	return text.String(), nil
-}
-
 // enter waits until the log is read, and makes the client one of the hub.
 func (s *Server) enter(ctx context.Context, c *feedClient, to *sender) (leave func(), err error) {
 	for {
 		loaded, err := s.feed.tail.await(ctx, loadTimeout)
-		topic, next := s.feed.hub.place()
 		switch {
 		case err != nil:
 			return nil, err
-		case ctx.Err() != nil:
+		case loaded:
+			return s.feed.hub.add(c), nil
+		}
+		if err := to.idle(); err != nil {
+			return nil, err
+		}
+		if !kafka.Pause(ctx, readyPause) {
 			return nil, ctx.Err()
-		case !loaded || next == nil:
-			if err := to.idle(); err != nil || !kafka.Pause(ctx, readyPause) {
-				return nil, cmp.Or(err, ctx.Err())
-			}
-			continue
 		}
-		key, err := s.keys.Key(ctx)
-		if err == nil {
-			c.sealer, err = sealerOf(key, topic)
-		}
-		if err != nil {
-			s.Log.WarnContext(ctx, "the key of cursors cannot be read; the feed goes on without ids of events", "error", err)
-		}
-		if leave = s.feed.hub.add(c); c.sent != nil {
-			return leave, nil
-		}
-		leave() // the hub has lost its place meanwhile
 	}
 }
 
@@ -337,12 +259,7 @@ func (s *Server) feedTo(ctx context.Context, c *feedClient, to *sender) error {
 		return err
 	}
 	defer leave()
-	if c.since == "" {
-		err = to.write(c.event("open", []byte("{}")))
-	} else if err = to.send("open", struct{}{}); err == nil { // the id is that of what it has missed
-		err = s.catchUp(ctx, c, to)
-	}
-	if err != nil {
+	if err := to.send("open", struct{}{}); err != nil {
 		return err
 	}
 	ticker := time.NewTicker(feedStep)
@@ -354,29 +271,26 @@ func (s *Server) feedTo(ctx context.Context, c *feedClient, to *sender) error {
 			return nil
 		case <-ticker.C:
 		}
-		changes, dropped, passed, ended := c.take(feedRate * int(feedStep/time.Millisecond) / 1000)
-		text, err := s.changesText(c, changes)
-		if err != nil {
-			return err
-		}
-		if passed != nil {
-			c.sent = passed
+		changes, dropped, ended := c.take(feedRate * int(feedStep/time.Millisecond) / 1000)
+		for _, t := range changes {
+			if err := to.put("change", s.feedRowOf(&c.feedFilter, t)); err != nil {
+				return err
+			}
 		}
 		if dropped > 0 {
-			row, _ := json.Marshal(map[string]int{"count": dropped}) // cannot fail
-			text += "event: dropped\ndata: " + string(row) + "\n\n"
+			if err := to.put("dropped", map[string]int{"count": dropped}); err != nil {
+				return err
+			}
 		}
-		switch {
-		case text != "":
-			quiet = time.Now()
+		switch sent := len(changes) + dropped; {
+		case sent > 0:
+			quiet, err = time.Now(), to.flush()
 		case ended != nil:
-			return ended
-		case time.Since(quiet) < keepAlive:
-			continue
-		default:
-			text, quiet = c.event("position", []byte("{}")), time.Now()
+			err = ended
+		case time.Since(quiet) >= keepAlive:
+			quiet, err = time.Now(), to.idle()
 		}
-		if err := to.write(text); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/origin"
@@ -36,7 +35,6 @@ type Server struct {
 	started  time.Time
 	observer *admin.Observer
 	reader   *kafka.Reader
-	keys     *cursor.Keys
 	overview overviews
 	history  history
 	users    struct {
@@ -44,9 +42,8 @@ type Server struct {
 		tail *tail
 	}
 	feed struct {
-		hub      *feedHub
-		tail     *tail
-		catching chan struct{} // has an element for each client that catches up
+		hub  *feedHub
+		tail *tail
 	}
 	gateways struct {
 		set  *gatewaySet
@@ -88,7 +85,6 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 	}
 	s.Origin = origin.New(s.Cluster, s.reader, parts.Partitions)
 	s.users.set, s.feed.hub, s.gateways.set = newUserSet(), &feedHub{}, &gatewaySet{reader: s.reader}
-	s.keys, s.feed.catching = cursor.NewKeys(parts.View.KeepCursorKey), make(chan struct{}, maxCatching)
 	s.users.tail = newTail("users", func(ctx context.Context, loaded func()) error {
 		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, func() { s.users.set.complete(); loaded() })
 	}, s.users.set.reset)

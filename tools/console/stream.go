@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,6 +29,14 @@ type sender struct {
 
 // send sends an event with a value as JSON. An error means that the client has left, or does not read.
 func (s *sender) send(event string, value any) error {
+	if err := s.put(event, value); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// put is send without flush.
+func (s *sender) put(event string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -36,17 +45,22 @@ func (s *sender) send(event string, value any) error {
 }
 
 // idle sends a comment.
-func (s *sender) idle() error { return s.write(":\n\n") }
+func (s *sender) idle() error {
+	if err := s.write(":\n\n"); err != nil {
+		return err
+	}
+	return s.flush()
+}
 
 func (s *sender) write(text string) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
-	}
-	return s.control.Flush()
+	_, err := io.WriteString(s.w, text)
+	return err
 }
+
+func (s *sender) flush() error { return s.control.Flush() }
 
 // streaming makes an endpoint of a function that sends events until ctx ends, which it does when the
 // client leaves, its token expires or the process stops. prepare checks the request before the answer

@@ -46,8 +46,7 @@ const nothing = {
 
 /** That changes between two instants are missing. */
 interface Gap {
-  /** from null: it is not known from when on. */
-  gap: { from: string | null; to: string };
+  gap: { from: string; to: string };
 }
 
 /** Changes as they come, newest last in all; what comes while one reads is counted, not shown. */
@@ -119,11 +118,11 @@ export function Feed({ route }: { route: Route }) {
   }, [filter]);
   const connection = useLive(url, (event: Event) => {
     if (event.name === "change") buffer.add(JSON.parse(event.data));
-    // After a lost connection the server sends what has passed, or says which part it cannot send.
-    else if (event.name === "skipped") buffer.add({ gap: JSON.parse(event.data) });
-    else if (event.name === "reopened" && event.id === undefined)
-      buffer.add({ gap: { from: null, to: new Date(serverNow()).toISOString() } });
-    else if (event.name === "dropped") buffer.dropped += JSON.parse(event.data).count;
+    else if (event.name === "reopened") {
+      const now = serverNow();
+      const instant = (time: number) => new Date(time).toISOString();
+      buffer.add({ gap: { from: instant(Number(event.data) + now - Date.now()), to: instant(now) } });
+    } else if (event.name === "dropped") buffer.dropped += JSON.parse(event.data).count;
     else return;
     dirty.current = true;
   });
@@ -264,8 +263,7 @@ function Line({ row, index }: { row: FeedRow | Gap; index: number }) {
     return (
       <div role="row" aria-rowindex={index + 2} class="row gap">
         <span role="gridcell">
-          Changes {row.gap.from && `from ${clock(row.gap.from)} `}until {clock(row.gap.to)} are missing: the connection
-          was lost
+          Changes from {clock(row.gap.from)} until {clock(row.gap.to)} are missing: the page was not connected
         </span>
       </div>
     );
