@@ -159,32 +159,32 @@ export interface FeedRow extends Change {
   tenant?: string;
 }
 
-export interface Moment {
-  at: string;
-  kind: string;
-  label: string;
-  until?: string | null;
-}
-
-export interface Explanation {
-  text: string;
+/** A change, as stillhere explain has it. */
+export interface Explained {
   event_id: string;
-  user_id: string;
   from: State;
   to: State;
   at: string;
   cause: string;
-  record: {
-    topic: string;
-    partition: number;
-    offset: number | string;
-    at: string | null;
-    kind: string | null;
-    gone?: string | null;
-  } | null;
-  rule: string | { words: string } | null;
-  policy_id: string | null;
-  timeline: Moment[] | null;
+}
+
+/** What stillhere explain prints as JSON, and as text. */
+export interface Explanation {
+  text: string;
+  event_id: string;
+  change: Explained;
+  policy: { id: string };
+  place: { topic: string; partition: number; offset: number };
+  /** The record of presence.heartbeats; without it record_gone says why. */
+  record?: {
+    time: string;
+    kind: string;
+    rows?: { device_id: number; device_kind: string; bye?: boolean; at: string }[];
+  };
+  record_gone?: string;
+  /** sum is how the instant came about: an instant, then settings that are added. */
+  rule: { words: string; sum?: { name: string; at?: string; add?: string }[]; rest?: string };
+  before: Explained[];
 }
 
 export interface Receipt {

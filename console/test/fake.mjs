@@ -478,22 +478,21 @@ export class Fake {
     this.#json(answer, {
       text: `user 1021 went from online to away at ${iso(at)}: silent\n\nWhy: nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that.\n    last beat          ${iso(at - 45_000)}\n  + online_ttl         30s\n  + offline_debounce   15s\n  = at                 ${iso(at)}\n\nWhere: record 118204 of presence.heartbeats partition 5 (log epoch 1), the first that it caused for this user\n  appended ${iso(at + 251)}: a tick of the detector\n`,
       event_id: id,
-      user_id: "1021",
-      from: "online",
-      to: "away",
-      at: iso(at),
-      cause: "silent",
-      record: { topic: "presence.heartbeats", partition: 5, offset: 118204, at: iso(at + 251), kind: "tick" },
-      rule: "nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that",
-      policy_id: "4f0c9a17be22",
-      timeline: [
-        { at: iso(at - 45_000), kind: "beat", label: "last beat of device 7" },
-        { at: iso(at - 45_000), kind: "ttl", label: "online_ttl 30s", until: iso(at - 15_000) },
-        { at: iso(at - 15_000), kind: "debounce", label: "offline_debounce 15s", until: iso(at) },
-        { at: iso(at), kind: "change", label: "away" },
-        { at: iso(at + 251), kind: "record", label: "tick, offset 118204" },
-      ],
-      neighbours: [],
+      change: { event_id: id, user_id: "1021", from: "online", to: "away", at: iso(at), cause: "silent" },
+      place: { topic: "presence.heartbeats", partition: 5, log_epoch: 1, offset: 118204, ordinal: 0 },
+      record: { time: iso(at + 251), kind: "tick", beats: 0 },
+      rule: {
+        words: "nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that",
+        limit: true,
+        sum: [
+          { name: "last beat", at: iso(at - 45_000) },
+          { name: "online_ttl", add: "30s" },
+          { name: "offline_debounce", add: "15s" },
+        ],
+      },
+      policy: { id: "4f0c9a17be22", given_id: "4f0c9a17be22", known: true },
+      before: [],
+      after: [],
     });
   }
 

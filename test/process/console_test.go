@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -129,13 +130,16 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 			testkit.Check(t, h.Fetch(api+"users/"+url.PathEscape(name)+"/watchers?"+tenant, &watchers))
 			for _, query := range []string{"event_id=" + eventID, "user_id=" + url.QueryEscape(name)} {
 				var why struct {
-					Text     string
-					UserID   string `json:"user_id"`
-					EventID  string `json:"event_id"`
-					Timeline []any
+					Text    string
+					EventID string `json:"event_id"`
+					Change  struct {
+						UserID string `json:"user_id"`
+						Name   string
+					}
+					Rule struct{ Words string }
 				}
 				testkit.Check(t, h.Fetch(api+"explain?"+tenant+"&"+query, &why))
-				if why.EventID != eventID || why.UserID != name || len(why.Timeline) == 0 || !strings.Contains(why.Text, "first_beat") {
+				if why.EventID != eventID || cmp.Or(why.Change.Name, why.Change.UserID) != name || why.Rule.Words == "" || !strings.Contains(why.Text, "first_beat") {
 					t.Errorf("%s is explained as %+v", query, why)
 				}
 			}

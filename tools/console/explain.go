@@ -1,10 +1,8 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,51 +19,10 @@ import (
 // explainTimeout bounds the search of a change in presence.transitions.
 const explainTimeout = 20 * time.Second
 
-// explanation is the answer to GET explain.
+// explanation is the answer to GET explain: that of "stillhere explain", as JSON and as it is printed.
 type explanation struct {
-	// Text is what "stillhere explain" prints.
-	Text    string `json:"text"`
-	EventID string `json:"event_id"`
-	shownUser
-	From     string         `json:"from"`
-	To       string         `json:"to"`
-	At       schemas.Millis `json:"at"`
-	Cause    string         `json:"cause"`
-	Record   recordShown    `json:"record"`
-	Rule     explain.Rule   `json:"rule"`
-	PolicyID string         `json:"policy_id"`
-	// Timeline is how the instant came about, oldest first.
-	Timeline   []moment    `json:"timeline"`
-	Neighbours []neighbour `json:"neighbours"`
-}
-
-// recordShown is the record of presence.heartbeats at which the change came about.
-type recordShown struct {
-	Topic     string         `json:"topic"`
-	Partition int32          `json:"partition"`
-	Offset    int64          `json:"offset"`
-	At        schemas.Millis `json:"at"`
-	Kind      *string        `json:"kind"`
-	Gone      *string        `json:"gone"` // why it cannot be read
-}
-
-// moment is an instant, or a time, on the way to a change.
-type moment struct {
-	At schemas.Millis `json:"at"`
-	// Kind is beat, bye, touch, ttl, debounce, grace, rest, record or change.
-	Kind  string         `json:"kind"`
-	Label string         `json:"label"`
-	Until schemas.Millis `json:"until,omitzero"`
-}
-
-// neighbour is a change of the same user before or after.
-type neighbour struct {
-	EventID string         `json:"event_id"`
-	From    string         `json:"from"`
-	To      string         `json:"to"`
-	At      schemas.Millis `json:"at"`
-	Cause   string         `json:"cause"`
-	Version string         `json:"version"`
+	*explain.Explanation
+	Text string `json:"text"`
 }
 
 func notFound(reason string) error {
@@ -142,7 +99,9 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	}
 	unseen := func(c explain.Change) bool { return !a.sees(c) }
 	found.Before, found.After = slices.DeleteFunc(found.Before, unseen), slices.DeleteFunc(found.After, unseen)
-	return s.explanationOf(found, o), nil
+	var text strings.Builder
+	_ = found.Write(&text) // into memory
+	return explanation{found, text.String()}, nil
 }
 
 // sees reports whether the audience may see a change.
@@ -176,77 +135,6 @@ func (s *Server) eventOf(ctx context.Context, user schemas.UserID, version strin
 		}
 	}
 	return "", notFound("the log of changes has no such change of this user")
-}
-
-func (s *Server) explanationOf(e *explain.Explanation, o explain.Options) explanation {
-	var text strings.Builder
-	_ = e.Write(&text) // into memory
-	c := e.Change
-	x := explanation{Text: text.String(), EventID: e.Event, From: c.From, To: c.To, At: c.At, Cause: c.Cause, Rule: e.Rule,
-		PolicyID: e.Policy.ID, Timeline: timelineOf(e), Neighbours: []neighbour{},
-		Record: recordShown{Topic: e.Place.Topic, Partition: e.Place.Partition, Offset: e.Place.Offset}}
-	if c.Name != nil {
-		x.shownUser = s.shown(0, schemas.Name{Tenant: *c.Tenant, Text: *c.Name})
-	} else if !s.Cluster.Users.Text() {
-		x.shownUser = s.shown(c.User, o.Called)
-	}
-	if e.Heartbeat != nil {
-		x.Record.At, x.Record.Kind = e.Heartbeat.Time, &e.Heartbeat.Kind
-	} else {
-		x.Record.Gone = &e.Gone
-	}
-	for _, n := range slices.Concat(e.Before, e.After) {
-		x.Neighbours = append(x.Neighbours, neighbour{n.Event, n.From, n.To, n.At, n.Cause, n.Version})
-	}
-	return x
-}
-
-// kindsOfTerms are what the parts of a sum look like on a time axis.
-var kindsOfTerms = map[string]string{
-	"last beat": "beat", "bye": "bye", "last touch": "touch",
-	"online_ttl": "ttl", "away_ttl": "ttl", "idle_after": "ttl",
-	"offline_debounce": "debounce", "bye_debounce": "debounce", "reconnect_window": "grace",
-}
-
-// timelineOf is how the instant of a change came about.
-func timelineOf(e *explain.Explanation) []moment {
-	var all []moment
-	at := schemas.Millis(0)
-	span := func(kind, label, length string) {
-		d, err := time.ParseDuration(length)
-		if err != nil || d == 0 {
-			return
-		}
-		until := at + schemas.Millis(d.Milliseconds())
-		all = append(all, moment{min(at, until), kind, label + " " + length, max(at, until)})
-		at = until
-	}
-	for i, term := range e.Rule.Sum {
-		if i == 0 {
-			at = term.At
-			all = append(all, moment{At: at, Kind: kindsOfTerms[term.Name], Label: term.Name})
-			continue
-		}
-		span(cmp.Or(kindsOfTerms[term.Name], "ttl"), term.Name, term.Add)
-	}
-	if len(e.Rule.Sum) > 0 {
-		span("rest", "rest", e.Rule.Rest)
-	}
-	if e.Heartbeat != nil {
-		all = append(all, moment{At: e.Heartbeat.Time, Kind: "record", Label: e.Heartbeat.Kind})
-		for _, row := range e.Heartbeat.Rows {
-			m := moment{At: row.At, Kind: "beat", Label: fmt.Sprintf("beat of device %d (%s)", row.Device, row.Kind)}
-			if row.Bye {
-				m.Kind, m.Label = "bye", fmt.Sprintf("bye of device %d (%s)", row.Device, row.Kind)
-			}
-			all = append(all, m)
-		}
-	}
-	for _, c := range append(slices.Clone(e.Before[max(0, len(e.Before)-3):]), e.Change) {
-		all = append(all, moment{At: c.At, Kind: "change", Label: c.From + " → " + c.To + " (" + c.Cause + ")"})
-	}
-	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.At, b.At) })
-	return all
 }
 
 // getWatchers answers GET users/{user_id}/watchers.

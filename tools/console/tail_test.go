@@ -10,9 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/tools/explain"
 )
 
 func jsonNumber(text string) json.Number { return json.Number(text) }
@@ -109,34 +106,4 @@ func TestATopicThatCannotBeReadIsTriedAgainWhenItIsUsed(t *testing.T) {
 			t.Errorf("later %v, %v", loaded, err)
 		}
 	})
-}
-
-func TestTheTimelineAddsUpToTheChange(t *testing.T) {
-	t.Parallel()
-	at := schemas.Millis(1_000_000)
-	e := &explain.Explanation{
-		Change:    explain.Change{From: "online", To: "offline", At: at + 46_000, Cause: "silent"},
-		Before:    []explain.Change{{From: "offline", To: "online", At: at - 5000, Cause: "first_beat"}},
-		Heartbeat: &explain.Record{Time: at + 46_250, Kind: "tick"},
-		Rule: explain.Rule{Rest: "1s", Sum: []explain.Term{{Name: "last beat", At: at}, {Name: "online_ttl", Add: "30s"},
-			{Name: "offline_debounce", Add: "15s"}}},
-	}
-	want := []moment{
-		{At: at - 5000, Kind: "change", Label: "offline → online (first_beat)"},
-		{At: at, Kind: "beat", Label: "last beat"},
-		{at, "ttl", "online_ttl 30s", at + 30_000},
-		{at + 30_000, "debounce", "offline_debounce 15s", at + 45_000},
-		{at + 45_000, "rest", "rest 1s", at + 46_000},
-		{At: at + 46_000, Kind: "change", Label: "online → offline (silent)"},
-		{At: at + 46_250, Kind: "record", Label: "tick"},
-	}
-	got := timelineOf(e)
-	if len(got) != len(want) {
-		t.Fatalf("%+v", got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("moment %d is %+v, not %+v", i, got[i], want[i])
-		}
-	}
 }

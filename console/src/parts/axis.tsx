@@ -1,8 +1,53 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { clock, span } from "../format";
 import type { Step } from "../policy";
-import { short, timeline } from "../policy";
-import type { Moment } from "../types";
+import { seconds, short, timeline } from "../policy";
+import type { Explanation } from "../types";
+
+/** An instant, or with until a time, on the way to a change. kind is its colour. */
+interface Moment {
+  at: string;
+  kind: string;
+  label: string;
+  until?: string;
+}
+
+/** What the parts of a sum look like. */
+const kinds: Record<string, string> = {
+  "last beat": "beat",
+  bye: "bye",
+  "last touch": "touch",
+  offline_debounce: "debounce",
+  bye_debounce: "debounce",
+  reconnect_window: "grace",
+};
+
+/** How the instant of a change came about: the sum, the record, and the changes before. */
+export function momentsOf(e: Explanation): Moment[] {
+  const all: Moment[] = [];
+  let at = 0;
+  const span = (kind: string, label: string, length = "") => {
+    const ms = (length.startsWith("-") ? -1 : 1) * seconds(length.replace("-", "")) * 1000;
+    if (!ms) return;
+    const [from, until] = [Math.min(at, at + ms), Math.max(at, at + ms)].map((t) => new Date(t).toISOString());
+    all.push({ at: from!, until: until!, kind, label: `${label} ${length}` });
+    at += ms;
+  };
+  for (const { name, at: begin, add } of e.rule.sum ?? [])
+    if (begin) {
+      at = Date.parse(begin);
+      all.push({ at: begin, kind: kinds[name] ?? "beat", label: name });
+    } else span(kinds[name] ?? "ttl", name, add);
+  if (at) span("rest", "rest", e.rule.rest);
+  if (e.record) all.push({ at: e.record.time, kind: "record", label: e.record.kind });
+  for (const r of e.record?.rows ?? []) {
+    const kind = r.bye ? "bye" : "beat";
+    all.push({ at: r.at, kind, label: `${kind} of device ${r.device_id} (${r.device_kind})` });
+  }
+  for (const c of [...e.before.slice(-3), e.change])
+    all.push({ at: c.at, kind: "change", label: `${c.from} → ${c.to} (${c.cause})` });
+  return all;
+}
 
 interface Laid {
   x: number;

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { get } from "../api";
 import { moment, words } from "../format";
 import { useLoad } from "../live";
-import { WhyAxis } from "../parts/axis";
+import { momentsOf, WhyAxis } from "../parts/axis";
 import { Copy, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import type { Explanation } from "../types";
 
@@ -14,7 +14,7 @@ export function Why({ event, close }: { event: string; close: () => void }) {
   useEffect(() => {
     box.current?.scrollIntoView({ block: "nearest" });
   }, [event, value !== undefined]);
-  const rule = typeof value?.rule === "string" ? value.rule : value?.rule?.words;
+  const moments = value ? momentsOf(value) : [];
   return (
     <div ref={box} class="why">
       <Panel
@@ -32,29 +32,25 @@ export function Why({ event, close }: { event: string; close: () => void }) {
         ) : (
           <>
             <p class="verdict">
-              <StateWord state={value.to} /> at <span class="mono">{moment(value.at, true)}</span> UTC, was {value.from}
-              : <b>{words(value.cause)}</b>
+              <StateWord state={value.change.to} /> at <span class="mono">{moment(value.change.at, true)}</span> UTC,
+              was {value.change.from}: <b>{words(value.change.cause)}</b>
             </p>
-            {rule && <p>{sentence(rule)}</p>}
-            {value.timeline && value.timeline.length > 1 && <WhyAxis moments={value.timeline} at={value.at} />}
+            <p>{sentence(value.rule.words)}</p>
+            {moments.length > 1 && <WhyAxis moments={moments} at={value.change.at} />}
             <dl class="facts">
-              {value.record && (
-                <div>
-                  <dt>Record</dt>
-                  <dd class="mono">
-                    {value.record.topic} {value.record.partition}:{value.record.offset}
-                    {value.record.kind && `, ${words(value.record.kind)}`}
-                    {value.record.at && `, appended ${moment(value.record.at, true)}`}
-                    {value.record.gone && `: ${value.record.gone}`}
-                  </dd>
-                </div>
-              )}
-              {value.policy_id && (
-                <div>
-                  <dt>Policy</dt>
-                  <dd class="mono">{value.policy_id}</dd>
-                </div>
-              )}
+              <div>
+                <dt>Record</dt>
+                <dd class="mono">
+                  {value.place.topic} {value.place.partition}:{value.place.offset}
+                  {value.record
+                    ? `, ${words(value.record.kind)}, appended ${moment(value.record.time, true)}`
+                    : `: ${value.record_gone}`}
+                </dd>
+              </div>
+              <div>
+                <dt>Policy</dt>
+                <dd class="mono">{value.policy.id}</dd>
+              </div>
               <div>
                 <dt>Event</dt>
                 <dd class="mono">{value.event_id}</dd>
