@@ -455,3 +455,35 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		}
 	})
 }
+
+func TestAProjectorThatWasStoppedWhileItReplacedAnOlderLogGoesOnReplacing(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		lost := start(t, server)
+		hides := change(1, schemas.NewVersion(1, 10, 0), schemas.Online, schemas.Online)
+		hides.Visibility = schemas.Nobody
+		lost.happen(t, hides)
+		hidden := lost.users[1]
+		lost.happen(t, change(1, schemas.NewVersion(1, 20, 0), schemas.Online, schemas.Online)) // in the lost part the user shows itself
+
+		p := start(t, server)
+		_, err := p.Start(t.Context(), stream.Assignment{LogEnd: 1})
+		must(t, err)
+		ctx, kill := context.WithCancel(t.Context())
+		p.users = map[schemas.UserID]schemas.Current{1: hidden}
+		p.during = kill
+		above := []stream.Logged[*schemas.Transition]{{Message: change(2, schemas.NewVersion(2, 1, 0), schemas.Offline, schemas.Online)}}
+		if err := p.Apply(ctx, stream.Batch[stream.Logged[*schemas.Transition]]{Items: above, Next: 1}); err == nil {
+			t.Fatal("the rebuild ended")
+		}
+
+		again := start(t, server)
+		again.users = p.users
+		_, err = again.Start(t.Context(), stream.Assignment{LogEnd: 1})
+		must(t, err)
+		again.happen(t, above[0].Message)
+		if e := again.entries(t, []schemas.UserID{1})[0]; e.Visibility != schemas.Nobody || e.Version != hides.Version {
+			t.Errorf("the user who hides in the log is %+v", e)
+		}
+	})
+}

@@ -23,9 +23,10 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	if err != nil {
 		return err
 	}
+	replace := part.restored || found.Replacing // the one who began may have been stopped
 	reason, level := "regressed", slog.LevelWarn
 	switch {
-	case part.restored:
+	case replace:
 		reason = "restored_log"
 	case found == (redisview.Progress{}) && part.neverFilled:
 		reason, level = "new", slog.LevelInfo
@@ -34,7 +35,7 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	case found.Epoch < intact:
 		reason = "node_empty"
 	}
-	begun := redisview.Progress{Epoch: max(p.now().UnixMilli(), part.progress.Epoch+1, found.Epoch+1, intact+1), Rebuilding: true}
+	begun := redisview.Progress{Epoch: max(p.now().UnixMilli(), part.progress.Epoch+1, found.Epoch+1, intact+1), Rebuilding: true, Replacing: replace}
 	if err := p.mustMove(ctx, part.number, found, begun); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	p.log.Log(ctx, level, "rebuilding Redis from the status topic", "partition", part.number, "reason", reason, "epoch", begun.Epoch)
 	p.metrics.ProjectorRebuilds.WithLabelValues(reason).Inc()
 
-	users, err := p.confirmAll(ctx, part, begun.Epoch)
+	users, err := p.confirmAll(ctx, part, begun)
 	if err != nil {
 		return fmt.Errorf("rebuilding partition %d in Redis: %w", part.number, err)
 	}
@@ -59,14 +60,14 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	return nil
 }
 
-func (p *Projector) confirmAll(ctx context.Context, part *partition, epoch int64) (int, error) {
+func (p *Projector) confirmAll(ctx context.Context, part *partition, begun redisview.Progress) (int, error) {
 	users := 0
 	batch := make([]schemas.Current, 0, confirmBatch)
 	names := make([]schemas.Name, 0, confirmBatch) // of batch
 	flush := func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 		defer cancel()
-		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, batch), names, part.restored); err != nil {
+		if _, err := p.view.Confirm(ctx, begun.Epoch, p.withTimes(ctx, batch), names, begun.Replacing); err != nil {
 			return err
 		}
 		users += len(batch)

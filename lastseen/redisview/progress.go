@@ -28,8 +28,9 @@ type Progress struct {
 	// 0 = not known. Another field has them, which programs older than it leave behind.
 	Latest   schemas.Millis
 	LogEpoch int64
-	// Rebuilding: the rebuild of this epoch has not ended; absent keys mean nothing.
-	Rebuilding bool
+	// Rebuilding: the rebuild of this epoch has not ended; absent keys mean nothing. Replacing: it also replaces
+	// entries that are newer than the statuses, because they are of the lost part of a restored log.
+	Rebuilding, Replacing bool
 }
 
 // ProgressMap is the progress by partition. A partition that is not in it must be rebuilt.
@@ -52,13 +53,15 @@ var moveLua string
 
 var moveScript = redis.NewScript(moveLua)
 
-const rebuilding = "rebuilding"
+const rebuilding, replacing = "rebuilding", "replacing"
 
 // text is the stored form; empty for no progress.
 func (m Progress) text() string {
 	switch {
 	case m == Progress{}:
 		return ""
+	case m.Replacing:
+		return fmt.Sprintf("%d %s", m.Epoch, replacing)
 	case m.Rebuilding:
 		return fmt.Sprintf("%d %s", m.Epoch, rebuilding)
 	default:
@@ -77,8 +80,8 @@ func parseProgress(text string) Progress {
 		}
 	}
 	switch {
-	case len(words) == 2 && len(numbers) == 1 && words[1] == rebuilding:
-		return Progress{Epoch: numbers[0], Rebuilding: true}
+	case len(words) == 2 && len(numbers) == 1 && (words[1] == rebuilding || words[1] == replacing):
+		return Progress{Epoch: numbers[0], Rebuilding: true, Replacing: words[1] == replacing}
 	case len(words) == 3 && len(numbers) == 3:
 		return Progress{Epoch: numbers[0], Watermark: schemas.Millis(numbers[1]), Next: numbers[2]}
 	}

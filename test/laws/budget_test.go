@@ -27,7 +27,7 @@ var budget = map[string]struct{ code, tests int }{
 	"fanout":   {6850, 7450},
 	"ingest":   {2350, 2750},
 	"internal": {15900, 14500},
-	"lastseen": {9450, 8900},
+	"lastseen": {9450, 9000},
 	"schemas":  {3200, 2400},
 	"test":     {0, 30400},
 	"tools":    {9800, 3450},
