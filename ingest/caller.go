@@ -64,6 +64,15 @@ func (c *Caller) CheckUser(field string, user schemas.UserID) error {
 	return c.refuse("forbidden", field, "is not the user of the token, "+shown)
 }
 
+// CheckSocketOf fails if the caller may not open a socket of a device of user: only the user and administrators may.
+// A socket's beats are of the ingest process, so a gateway's byes would end devices of other sockets.
+func (c *Caller) CheckSocketOf(field string, user schemas.UserID) error {
+	if c != nil && !c.Any && c.Gateway != "" {
+		return c.refuse("forbidden", "", "a gateway's token opens no sockets of devices; send their beats to /presence/heartbeats")
+	}
+	return c.CheckUser(field, user)
+}
+
 // CheckGateway fails if the caller may not send as gateway; empty is no gateway.
 func (c *Caller) CheckGateway(field string, gateway schemas.GatewayID) error {
 	if c == nil || c.Any || gateway == "" || c.Gateway == gateway {

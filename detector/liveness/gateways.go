@@ -212,6 +212,13 @@ func (g *gateways) speaksFor(said, of uint16) bool {
 	return said != noPlace && g.same(said, of) && g.lives[of].epoch <= g.lives[said].epoch
 }
 
+// ofNoProcess reports whether rows through the life name a gateway and no process of it. Whoever may speak for the
+// gateway has not shown to hold the connection.
+func (g *gateways) ofNoProcess(number uint16) bool {
+	l := &g.lives[number]
+	return l.id != "" && l.epoch == 0
+}
+
 // same reports whether two lives are of one gateway.
 func (g *gateways) same(a, b uint16) bool {
 	return a == b || a != noPlace && b != noPlace && g.lives[a].id == g.lives[b].id

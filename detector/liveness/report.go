@@ -97,7 +97,7 @@ func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life u
 	}
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		r := &u.reports[i]
-		if r.device != device || !r.live() || !speaksFor(r) && !m.leftBehind(r, own) {
+		if r.device != device || !r.live() || !speaksFor(r) && !m.leftBehind(r, own, life) {
 			continue
 		}
 		m.leave(u, r)
@@ -146,7 +146,7 @@ func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas
 	oldest, oldestOwn := schemas.Millis(never), schemas.Millis(never)
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.device != device || !r.live() || r.life == life || m.leftBehind(r, b) {
+		if r.device != device || !r.live() || r.life == life || m.leftBehind(r, b, life) {
 			continue
 		}
 		n, oldest = n+1, min(oldest, r.seen)
@@ -157,9 +157,9 @@ func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas
 	return n >= maxReports && b < oldest || own >= maxReportsVia && b < oldestOwn
 }
 
-// leftBehind reports whether a device that is heard at b through another life leaves r behind.
-func (m *Machine) leftBehind(r *report, b schemas.Millis) bool {
-	return r.seen <= b && m.gateways.lost(&m.clock, r.life, m.clock.presence())
+// leftBehind reports whether a device that is heard at b through the life now leaves r behind.
+func (m *Machine) leftBehind(r *report, b schemas.Millis, now uint16) bool {
+	return r.seen <= b && !m.gateways.ofNoProcess(now) && m.gateways.lost(&m.clock, r.life, m.clock.presence())
 }
 
 // endLost drops the reports of a device, not newer than b, that came through lost lives: the device
@@ -167,7 +167,7 @@ func (m *Machine) leftBehind(r *report, b schemas.Millis) bool {
 func (m *Machine) endLost(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) {
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		r := &u.reports[i]
-		if r.device != device || !r.live() || r.life == life || !m.leftBehind(r, b) {
+		if r.device != device || !r.live() || r.life == life || !m.leftBehind(r, b, life) {
 			continue
 		}
 		m.gateways.returned(&m.clock, r, life)

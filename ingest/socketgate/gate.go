@@ -23,8 +23,8 @@ import (
 // OpenStream opens the stream of one socket. It has plain types, so that another service can
 // provide it.
 //
-// user is the watching user, 0 for a gateway that beats for a user; name is what the user for whom the
-// socket beats is called, with --ids text, and its tenant is that of the users whom the socket may watch;
+// user is the watching user; name is what it is called, with --ids text, and its tenant is that of the users whom
+// the socket may watch;
 // mayWatchAny is set for administrators. send writes a text message to the socket, from any
 // goroutine, and blocks until the socket has taken it or the write timeout has ended the socket;
 // after an error every further send fails.
@@ -180,7 +180,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	caller := ingest.CallerOf(r.Context())
 	who, err := parseClient(r, g.cfg.Users)
 	if err == nil {
-		err = caller.CheckUser("user_id", who.device.User)
+		err = caller.CheckSocketOf("user_id", who.device.User)
 	}
 	switch {
 	case err == nil:
@@ -220,11 +220,8 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 			&schemas.FieldError{Code: web.Overloaded, Reason: "too many connections"})
 		return
 	}
-	s := &connection{gate: g, who: who, account: account, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch,
+	s := &connection{gate: g, who: who, account: account, mayWatch: caller == nil || caller.MayWatch,
 		mayWatchAny: caller != nil && caller.Any}
-	if caller != nil && !caller.Any && caller.Gateway != "" {
-		s.viewer = 0 // it beats for the user, and is not the user
-	}
 	s.term = auth.TermOf(r.Context())
 	s.touched.Store(int64(g.now() - who.idle))
 	s.at = g.devices.Named(who.name, who.device, who.kind)

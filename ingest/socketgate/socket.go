@@ -46,7 +46,6 @@ type connection struct {
 	who          client
 	streamHandle func(message []byte) bool // takes the messages of the stream
 
-	viewer      schemas.UserID // the watching user; 0: a gateway
 	mayWatch    bool
 	mayWatchAny bool
 	term        *auth.Term // of the client's token
@@ -122,7 +121,7 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.who.name != nil {
 		name = *s.who.name
 	}
-	return s.gate.open(s.viewer, name, s.mayWatchAny, s.conn.Write)
+	return s.gate.open(s.who.device.User, name, s.mayWatchAny, s.conn.Write)
 }
 
 // reason is why the socket ended, by the error of the last read. A close that this side began

@@ -54,7 +54,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	}
 	there := len(u.through(row.Device, through)) > 0
 	for _, r := range known {
-		if r.life == through || w.leftBehind(r, b) {
+		if r.life == through || w.leftBehind(r, b, through) {
 			// A newer report replaces the idleness of an older one, whose place in the queue stays
 			// empty.
 			u.end(r, false)
@@ -92,7 +92,7 @@ func (w *world) tooOld(u *user, device schemas.DeviceID, b schemas.Millis, throu
 		len(u.through(device, through)) == 0 && first(u.devicesOf(through), w.policy.MaxDevices) {
 		return true
 	}
-	goes := func(r *report) bool { return r.life == through || w.leftBehind(r, b) }
+	goes := func(r *report) bool { return r.life == through || w.leftBehind(r, b, through) }
 	stay := slices.DeleteFunc(u.of(device), goes)
 	own := slices.DeleteFunc(u.through(device, through), goes)
 	return len(stay) == 4 && b < oldest(stay).seen || len(own) == 2 && b < oldest(own).seen
@@ -146,8 +146,12 @@ func smallest(newest map[schemas.DeviceID]schemas.Millis) (seen schemas.Millis, 
 	return seen, goes
 }
 
-// leftBehind reports whether a device that is heard at b through another life leaves r behind.
-func (w *world) leftBehind(r *report, b schemas.Millis) bool {
+// leftBehind reports whether a device that is heard at b through another life leaves r behind. One that is heard
+// through a gateway, but none of its processes, does not.
+func (w *world) leftBehind(r *report, b schemas.Millis, through *life) bool {
+	if of := through.gateway(); of.id != "" && of.epoch == 0 {
+		return false
+	}
 	return r.seen <= b && w.lostAt(r.life, w.presence(w.now))
 }
 
@@ -155,7 +159,7 @@ func (w *world) leftBehind(r *report, b schemas.Millis) bool {
 func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
 	ended := slices.DeleteFunc(u.of(device), func(r *report) bool { return r.seen > b || !mayEnd(through, r.life) })
 	for _, r := range u.of(device) {
-		left := slices.ContainsFunc(ended, func(own *report) bool { return mayEnd(through, own.life) && w.leftBehind(r, own.seen) })
+		left := slices.ContainsFunc(ended, func(own *report) bool { return mayEnd(through, own.life) && w.leftBehind(r, own.seen, through) })
 		if left && !slices.Contains(ended, r) {
 			ended = append(ended, r)
 		}

@@ -68,6 +68,28 @@ var byes = []scenario{
 		},
 	},
 	{
+		name: "who is none of a gateway's processes ends no device of a lost gateway by its beats and byes",
+		log: func(h *log) {
+			h.via("a", 1).at(0).beat(1, 7, web, 0).until(1000).alive("a", 2)
+			h.via("b", -start).beat(1, 7, web, 0).until(2000).bye(1, 7).until(80_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→away at 75000, gateway_lost by device 7, seen 2000, active 1000, []",
+		},
+	},
+	{
+		name: "a device that was lost after it had reconnected through none of a gateway's processes stays when these say bye",
+		log: func(h *log) {
+			h.via("a", 1).at(0).beat(1, 7, web, 0).until(1000).via("b", -start).beat(1, 7, web, 0)
+			h.alive("a", 2).until(2000).bye(1, 7).until(80_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→away at 75000, gateway_lost by device 7, seen 2000, active 1000, []",
+		},
+	},
+	{
 		name: "the late bye of a gateway that the device has left ends nothing elsewhere",
 		log: func(h *log) {
 			h.via("a", 1).at(0).beat(1, 7, web, 0).until(1000).via("b", 1).beat(1, 7, web, 0)
