@@ -142,10 +142,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err 
 	var known *web.Refusal
 	var bad *schemas.FieldError
 	var collision *graph.CollisionError
-	var over *tenants.OverQuota
 	switch {
-	case errors.As(err, &over):
-		status, after = http.StatusTooManyRequests, over.After
 	case errors.As(err, &known):
 		status, after = known.Status, known.After
 	case errors.As(err, &bad) && bad.Code == codeConflict:

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
-	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -98,8 +97,8 @@ var (
 
 // refuse answers a request that was not admitted.
 func (s *Server) refuse(w http.ResponseWriter, why error) {
-	if over := new(tenants.OverQuota); errors.As(why, &over) {
-		over.Write(w)
+	if known := new(web.Refusal); errors.As(why, &known) {
+		web.Write(w, known.Status, why)
 		return
 	}
 	// Jittered, so that clients refused together do not come back together.

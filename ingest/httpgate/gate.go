@@ -145,11 +145,7 @@ func (g *Gate) endpoint(
 func writeError(w http.ResponseWriter, err error) (status int) {
 	status = http.StatusInternalServerError
 	var known *web.Refusal
-	var over *tenants.OverQuota
 	switch {
-	case errors.As(err, &over):
-		over.Write(w)
-		return http.StatusTooManyRequests
 	case errors.As(err, &known):
 		status = known.Status
 	case ingest.IsForbidden(err):

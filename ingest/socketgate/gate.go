@@ -207,8 +207,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	account := g.tenants.Of(who.tenant())
 	if over := who.admit(r.Context(), account); over != nil {
 		g.perUser.Give(who.device.User)
-		g.metrics.Answered("connect", "429")
-		over.Write(w)
+		answer(http.StatusTooManyRequests, over)
 		return
 	}
 	if !g.enter() {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -211,7 +212,11 @@ func TestARefusalNamesTheQuotaAndWhenToTryAgain(t *testing.T) {
 	t.Parallel()
 	over := &OverQuota{Tenant: "acme", Quota: Connections, Limit: 3, After: 1500 * time.Millisecond}
 	w := httptest.NewRecorder()
-	over.Write(w)
+	var known *web.Refusal
+	if !errors.As(over, &known) {
+		t.Fatalf("%v is no refusal", over)
+	}
+	web.Write(w, known.Status, over)
 	want := `{"error":{"code":"tenant_quota","message":"connections_per_process: tenant \"acme\" is at its quota of 3; try again later","field":"connections_per_process"}}`
 	if got := strings.TrimSpace(w.Body.String()); w.Code != 429 || w.Header().Get("Retry-After") != "2" || got != want {
 		t.Errorf("%d, Retry-After %s, %s", w.Code, w.Header().Get("Retry-After"), got)

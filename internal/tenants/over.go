@@ -1,7 +1,6 @@
 package tenants
 
 import (
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -52,7 +51,7 @@ func (q Quota) of(s *Settings) int64 {
 	}
 }
 
-// OverQuota refuses what is over a quota of a tenant. It wraps the *schemas.FieldError that callers get.
+// OverQuota refuses what is over a quota of a tenant. It wraps the *web.Refusal that callers get.
 type OverQuota struct {
 	Tenant string
 	Quota  Quota
@@ -60,30 +59,17 @@ type OverQuota struct {
 	After  time.Duration // when it may be tried again
 }
 
-func (o *OverQuota) Error() string { return o.field().Error() }
-
-// Unwrap returns the *schemas.FieldError.
-func (o *OverQuota) Unwrap() error { return o.field() }
+func (o *OverQuota) Error() string { return o.Unwrap().Error() }
 
 // CodeOverQuota is the code of what is over a quota of a tenant; the field names the quota.
 const CodeOverQuota = "tenant_quota"
 
-func (o *OverQuota) field() *schemas.FieldError {
+// Unwrap returns the *web.Refusal, with status 429.
+func (o *OverQuota) Unwrap() error {
 	tenant := "the default tenant"
 	if o.Tenant != "" {
 		tenant = "tenant " + strconv.Quote(o.Tenant)
 	}
-	return &schemas.FieldError{Code: CodeOverQuota, Field: o.Quota.String(),
-		Reason: tenant + " is at its quota of " + strconv.FormatInt(o.Limit, 10) + "; try again later"}
-}
-
-// RetryAfter is the value of the header Retry-After, in whole seconds.
-func (o *OverQuota) RetryAfter() string {
-	return strconv.Itoa(max(1, int(math.Ceil(o.After.Seconds()))))
-}
-
-// Write answers a request with 429.
-func (o *OverQuota) Write(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", o.RetryAfter())
-	web.Write(w, http.StatusTooManyRequests, o)
+	return web.RefuseFor(max(o.After, 1), http.StatusTooManyRequests, CodeOverQuota, o.Quota.String(),
+		tenant+" is at its quota of "+strconv.FormatInt(o.Limit, 10)+"; try again later")
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -150,9 +149,7 @@ func (s *Server) refuse(w http.ResponseWriter, request *http.Request, route stri
 	}
 	status, body := fail(err)
 	var refused *web.Refusal
-	if over := new(tenants.OverQuota); errors.As(err, &over) {
-		w.Header().Set("Retry-After", over.RetryAfter())
-	} else if errors.As(err, &refused) && refused.After > 0 {
+	if errors.As(err, &refused) && refused.After > 0 {
 		w.Header().Set("Retry-After", web.RetryAfter(refused.After))
 	} else if status == http.StatusServiceUnavailable {
 		s.logRate.Do(func() {
@@ -183,10 +180,7 @@ func fail(err error) (int, []byte) {
 	status := http.StatusBadRequest
 	var bad *schemas.FieldError
 	var refused *web.Refusal
-	var over *tenants.OverQuota
 	switch {
-	case errors.As(err, &over):
-		status = http.StatusTooManyRequests
 	case errors.As(err, &refused):
 		status = refused.Status
 	case !errors.As(err, &bad):
