@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -229,7 +230,7 @@ func (p *Partition) show(now byState) {
 // Checkpoint is the metadata of the commit of Next; Restore needs both.
 func (p *Partition) Checkpoint() string {
 	c := p.machine.Checkpoint(p.next)
-	c.TopicID = p.topicID
+	c.TopicID, c.Masters = p.topicID, strings.Fields(p.config.Keys.Fingerprints())
 	return c.Encode()
 }
 

@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,24 @@ func gatewayKey(t *testing.T, m signing.Master) *signing.Keys {
 // of are beats of a gateway's frame.
 func of(gateway schemas.GatewayID, sequence uint64, beats ...schemas.Beat) []byte {
 	return schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: start, Sequence: sequence}, beats)
+}
+
+func TestACommitSaysUnderWhichMastersTheDetectorTakesHeartbeats(t *testing.T) {
+	t.Parallel()
+	for _, masters := range [][]signing.Master{nil, {master}, {foreign, master}} {
+		l := newLog(t, 0, 1)
+		var want []string
+		if masters != nil {
+			l.keys = signing.Of(masters)
+		}
+		for _, m := range masters {
+			want = append(want, m.Fingerprint())
+		}
+		l.restore(-1, "")
+		if c, err := schemas.DecodeCheckpoint(l.p.Checkpoint()); err != nil || !slices.Equal(c.Masters, want) {
+			t.Errorf("%v: %+v, %v", want, c, err)
+		}
+	}
 }
 
 func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.T) {

@@ -3,6 +3,7 @@ package schemas
 import (
 	"encoding/base64"
 	"fmt"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -47,6 +48,9 @@ type Checkpoint struct {
 	NextUnsure int64
 	// Tenants are the marks of the tenants that have or had policies of their own.
 	Tenants []TenantMark
+	// Masters are the fingerprints of those under which the detector takes heartbeats; none: it takes
+	// heartbeats that are not signed.
+	Masters []string
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -121,6 +125,10 @@ func (c *Checkpoint) Encode() string {
 	for _, t := range c.Tenants {
 		m.TenantPolicies = append(m.TenantPolicies, uint64(t))
 	}
+	for _, master := range c.Masters {
+		n, _ := strconv.ParseUint(master, 16, 32) // 0 of what is none
+		m.Masters = append(m.Masters, uint32(n))
+	}
 	if p := c.Published; p != nil {
 		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version),
 			PresumedAtMs: int64(p.PresumedAt)}
@@ -165,6 +173,9 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 	c.Disarmed, c.RowsFrom, c.NextUnsure = m.BreakerDisarmed, Millis(m.RowsFromMs), int64(m.NextUnsureUs)
 	for _, t := range m.TenantPolicies {
 		c.Tenants = append(c.Tenants, TenantMark(t))
+	}
+	for _, master := range m.Masters {
+		c.Masters = append(c.Masters, fmt.Sprintf("%08x", master))
 	}
 	if p := m.Published; p != nil {
 		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version),

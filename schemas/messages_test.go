@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -72,6 +73,9 @@ func TestACheckpointReadsBackAsItWasWritten(t *testing.T) {
 			s := Span{Start: at, End: at + anyMillis.Draw(t, "length") + 1}
 			want.Frozen = append(want.Frozen, s)
 			at = s.End + anyMillis.Draw(t, "gap")
+		}
+		for range rapid.IntRange(0, 8).Draw(t, "masters") {
+			want.Masters = append(want.Masters, fmt.Sprintf("%08x", rapid.Uint32().Draw(t, "master")))
 		}
 		got, err := DecodeCheckpoint(want.Encode())
 		if err != nil || !reflect.DeepEqual(*got, want) {

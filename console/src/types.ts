@@ -93,6 +93,8 @@ export interface Overview {
   groups: Group[] | null;
   instances: Instance[] | null;
   gateways: Gateway[] | null;
+  /** Which heartbeats detectors take; null: not known. */
+  signing: { masters: string[]; checked: boolean } | null;
   dependencies: Dependency[] | null;
   history?: Past;
 }

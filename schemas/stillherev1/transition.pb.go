@@ -829,8 +829,11 @@ type Checkpoint struct {
 	// a part of the policy's id in the lower; 0 there if it goes by the pipeline's. The policies
 	// are in presence.status.
 	TenantPolicies []uint64 `protobuf:"fixed64,17,rep,packed,name=tenant_policies,json=tenantPolicies,proto3" json:"tenant_policies,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The fingerprints of the masters under which this detector takes heartbeats, the one that signs
+	// first. None: it takes heartbeats that are not signed.
+	Masters       []uint32 `protobuf:"fixed32,18,rep,packed,name=masters,proto3" json:"masters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
@@ -978,6 +981,13 @@ func (x *Checkpoint) GetNextUnsureUs() uint64 {
 func (x *Checkpoint) GetTenantPolicies() []uint64 {
 	if x != nil {
 		return x.TenantPolicies
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetMasters() []uint32 {
+	if x != nil {
+		return x.Masters
 	}
 	return nil
 }
@@ -1321,7 +1331,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x13lapsed_from_version\x18* \x01(\x03R\x11lapsedFromVersion\x120\n" +
 	"\x14lapsed_until_version\x18+ \x01(\x03R\x12lapsedUntilVersion\x12#\n" +
 	"\rlapsed_tenant\x18, \x01(\tR\flapsedTenant\x12$\n" +
-	"\x0enamed_until_ms\x18- \x01(\x03R\fnamedUntilMs\"\xe0\x05\n" +
+	"\x0enamed_until_ms\x18- \x01(\x03R\fnamedUntilMs\"\xfa\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1343,7 +1353,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\frows_from_ms\x18\x0f \x01(\x03R\n" +
 	"rowsFromMs\x12$\n" +
 	"\x0enext_unsure_us\x18\x10 \x01(\x04R\fnextUnsureUs\x12'\n" +
-	"\x0ftenant_policies\x18\x11 \x03(\x06R\x0etenantPoliciesB\x0e\n" +
+	"\x0ftenant_policies\x18\x11 \x03(\x06R\x0etenantPolicies\x12\x18\n" +
+	"\amasters\x18\x12 \x03(\aR\amastersB\x0e\n" +
 	"\f_producer_idB\x11\n" +
 	"\x0f_producer_epochJ\x04\bd\x10e\"@\n" +
 	"\tEpochBase\x12\x1b\n" +

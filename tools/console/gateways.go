@@ -3,13 +3,11 @@ package console
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -45,8 +43,6 @@ type frameSeen struct {
 	epoch, time schemas.Millis
 	draining    bool
 	come, left  []deviceSeen // with a beat, and with a bye
-	tick        bool         // of a detector
-	master      string       // the fingerprint of that which signs a tick; empty: it is not signed
 }
 
 // deviceSeen is a device of a user.
@@ -56,7 +52,7 @@ type deviceSeen struct {
 }
 
 // framesOf reads records. Of the frames that detectors take only those of the gateway itself count, not those that
-// were forwarded. Ticks show how detectors sign, whoever wrote them.
+// were forwarded.
 func framesOf(counts func(*schemas.Record, *schemas.Frame) bool) func(*schemas.Record) frameSeen {
 	return func(r *schemas.Record) (seen frameSeen) {
 		var f schemas.Frame
@@ -64,9 +60,6 @@ func framesOf(counts func(*schemas.Record, *schemas.Frame) bool) func(*schemas.R
 			return seen
 		}
 		seen.time = r.Time
-		if seen.tick = f.Tick; f.Tick {
-			seen.master = signing.FingerprintOf(f.KeyID)
-		}
 		if f.GatewayEpoch == 0 || f.Forwarded || !counts(r, &f) {
 			return seen
 		}
@@ -137,40 +130,15 @@ type gatewaySet struct {
 
 	mu    sync.Mutex
 	lives map[gatewayLife]*heard
-	now   schemas.Millis            // the newest time of a record
-	users int                       // in all lives
-	full  bool                      // there were too many users to count them
-	ticks map[string]schemas.Millis // the newest tick under each master; "": not signed
-}
-
-// ticking is how long a tick says how detectors are, maxMasters how many masters are kept: anybody may name some.
-const ticking, maxMasters = 10 * time.Second, 16
-
-// signing is how detectors sign; nil: it is not known.
-func (g *gatewaySet) signing(authenticated bool) *Signing {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := &Signing{Masters: []string{}, Authenticated: authenticated}
-	for _, master := range slices.Sorted(maps.Keys(g.ticks)) {
-		switch {
-		case durationOf(g.now-g.ticks[master]) > ticking:
-			delete(g.ticks, master)
-		case master == "":
-			s.Unsigned = true
-		default:
-			s.Masters = append(s.Masters, master)
-		}
-	}
-	if len(g.ticks) == 0 {
-		return nil
-	}
-	return s
+	now   schemas.Millis // the newest time of a record
+	users int            // in all lives
+	full  bool           // there were too many users to count them
 }
 
 func (g *gatewaySet) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lives, g.now, g.users, g.full, g.ticks = nil, 0, 0, false, nil
+	g.lives, g.now, g.users, g.full = nil, 0, 0, false
 }
 
 // Start begins a little before now, so that gateways are known at once.
@@ -191,12 +159,6 @@ func (g *gatewaySet) Apply(_ context.Context, batch stream.Batch[frameSeen]) err
 
 func (g *gatewaySet) hear(f *frameSeen) {
 	g.now = max(g.now, f.time)
-	if _, known := g.ticks[f.master]; f.tick && (known || len(g.ticks) < maxMasters) {
-		if g.ticks == nil {
-			g.ticks = map[string]schemas.Millis{}
-		}
-		g.ticks[f.master] = max(g.ticks[f.master], f.time)
-	}
 	if f.gateway == "" {
 		return
 	}

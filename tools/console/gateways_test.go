@@ -139,34 +139,26 @@ func TestAnswersAboutWhatIsNotFoundLookAlikeToWhoMayNotSeeEverything(t *testing.
 	}
 }
 
-func TestTheTicksOfTheLastSecondsSayHowDetectorsSign(t *testing.T) {
+// Anybody may write ticks; only detectors commit.
+func TestCommitsSayWhichHeartbeatsDetectorsTake(t *testing.T) {
 	t.Parallel()
-	signed := func(m signing.Master) []byte {
-		return signing.Of([]signing.Master{m}).Sign(schemas.AppendTick(nil), "presence.heartbeats", 0, 1)
-	}
-	first, second := signing.NewMaster(), signing.NewMaster()
+	of := func(masters ...string) *schemas.Checkpoint { return &schemas.Checkpoint{Masters: masters} }
 	for name, c := range map[string]struct {
-		frames  [][]byte // 6 s apart
+		commits map[int32]*schemas.Checkpoint
 		masters []string
 		says    string // of the problem
 	}{
-		"nothing":                     {},
-		"a gateway is no detector":    {frames: [][]byte{schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: 1}, nil)}},
-		"signed":                      {frames: [][]byte{signed(first)}, masters: []string{first.Fingerprint()}},
-		"not signed":                  {frames: [][]byte{schemas.AppendTick(nil)}, masters: []string{}, says: "to ingest and detectors"},
-		"some":                        {frames: [][]byte{signed(first), schemas.AppendTick(nil)}, masters: []string{first.Fingerprint()}, says: "to all"},
-		"signed since":                {frames: [][]byte{schemas.AppendTick(nil), signed(first), signed(first)}, masters: []string{first.Fingerprint()}},
-		"another master":              {frames: [][]byte{signed(first), signed(second), signed(second)}, masters: []string{second.Fingerprint()}},
-		"a key id that cannot be one": {frames: [][]byte{schemas.AppendMAC(schemas.AppendSeal(schemas.AppendTick(nil), "c:zzzz", 1), make([]byte, 16))}, masters: []string{}, says: "to ingest and detectors"},
+		"nothing":    {},
+		"signed":     {commits: map[int32]*schemas.Checkpoint{0: of("aa", "bb"), 1: of("bb", "aa")}, masters: []string{"aa", "bb"}},
+		"not signed": {commits: map[int32]*schemas.Checkpoint{0: of(), 1: of()}, masters: []string{}, says: "to ingest and detectors"},
+		"some":       {commits: map[int32]*schemas.Checkpoint{0: of("aa"), 1: of()}, masters: []string{"aa"}, says: "to all"},
 	} {
-		var g gatewaySet
-		for i, frame := range c.frames {
-			seen := framesOf((*signing.Keys)(nil).Counts("", 1))(&schemas.Record{Value: frame, Time: schemas.Millis(1000 + 6000*i)})
-			g.hear(&seen)
-		}
-		got := g.signing(true)
+		got := (&groupsSeen{checkpoints: c.commits}).signing()
 		if (got == nil) != (c.masters == nil) || got != nil && (!slices.Equal(got.Masters, c.masters) || got.Unsigned != (c.says != "")) {
 			t.Errorf("%s: %+v, want %v", name, got, c.masters)
+		}
+		if got != nil {
+			got.Authenticated = true
 		}
 		said := strings.Join(ProblemsOf(&Overview{Signing: got}), "; ")
 		if !strings.Contains(said, c.says) || (c.says == "") != (said == "") {

@@ -75,6 +75,20 @@ func (g *groupsSeen) policySince(id string) (since schemas.Millis) {
 	return since
 }
 
+// signing is what detectors take, by their commits; nil: there is none yet.
+func (g *groupsSeen) signing() *Signing {
+	if len(g.checkpoints) == 0 {
+		return nil
+	}
+	s := &Signing{Masters: []string{}}
+	for _, c := range g.checkpoints {
+		s.Masters, s.Unsigned = append(s.Masters, c.Masters...), s.Unsigned || len(c.Masters) == 0
+	}
+	slices.Sort(s.Masters)
+	s.Masters = slices.Compact(s.Masters)
+	return s
+}
+
 // own is the progress of a partition, if this process reads it.
 func own(progress []app.ConsoleProgress, group string, partition int32) (app.ConsoleProgress, bool) {
 	for _, p := range progress {

@@ -57,13 +57,15 @@ type Policy struct {
 	Since    schemas.Millis `json:"since"`
 }
 
-// Signing is how detectors sign, by the ticks that they write. Those that sign refuse heartbeats that are not signed.
+// Signing is which heartbeats detectors take, by what they have committed.
 type Signing struct {
-	Masters []string `json:"masters"` // the fingerprints
-	// Unsigned: some do not sign.
+	Masters []string `json:"masters"` // the fingerprints of those that count for some
+	// Unsigned: some take heartbeats that are not signed.
 	Unsigned bool `json:"unsigned"`
 	// Authenticated: callers of this process are.
 	Authenticated bool `json:"authenticated"`
+	// Checked: this process has masters, so the list of gateways has only those whose heartbeats they take.
+	Checked bool `json:"checked"`
 }
 
 // Partition is one of presence.heartbeats, and how the detector does with it.
@@ -230,6 +232,9 @@ func (s *Server) refreshed(ctx context.Context) *Overview {
 	o.Policy = s.policyOf("", Policy{})
 	if err := s.lookAtGroups(ctx, now); s.known("groups", err) {
 		o.Groups, o.Policy.Since = s.groupsOf(), v.groups.policySince(o.Policy.ID)
+		if o.Signing = v.groups.signing(); o.Signing != nil {
+			o.Signing.Authenticated, o.Signing.Checked = s.Current().Auth.On(), s.Cluster.Keys != nil
+		}
 	}
 	o.Partitions = s.partitionsOf(ctx, now)
 	if loaded, err := s.gateways.tail.await(ctx, gatewaysTimeout); s.known("gateways", err) && loaded {
@@ -241,7 +246,6 @@ func (s *Server) refreshed(ctx context.Context) *Overview {
 			}
 		}
 		o.Gateways = s.gateways.set.list(config.Policy, ttl)
-		o.Signing = s.gateways.set.signing(config.Auth.On())
 	}
 	o.Instances = instancesOf(processes, v.groups.found, o.Partitions)
 	o.Problems = ProblemsOf(o)

@@ -30,7 +30,7 @@ export function Now() {
           <Kinds now={now} />
           <Health now={now} />
         </div>
-        <Gateways all={now.gateways} />
+        <Gateways all={now.gateways} signing={now.signing} />
         <Policy now={now} />
       </div>
       <div class="columns wide-first">
@@ -159,7 +159,7 @@ function Kinds({ now }: { now: Overview }) {
   );
 }
 
-function Gateways({ all }: { all: Gateway[] | null }) {
+function Gateways({ all, signing }: { all: Gateway[] | null; signing: Overview["signing"] }) {
   const time = useClock();
   const named = all ?? [];
   const of = (state: Gateway["state"]) => named.filter((g) => g.state === state).length;
@@ -178,6 +178,11 @@ function Gateways({ all }: { all: Gateway[] | null }) {
         )
       }
     >
+      {signing && signing.masters.length > 0 && !signing.checked && (
+        <p class="note">
+          Keys are not checked here: anybody who may write heartbeats may have written what this list shows.
+        </p>
+      )}
       <List
         rows={all}
         label="Gateways, lost ones first"
