@@ -15,8 +15,8 @@ var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "n
 
 // decode decodes a record into frame, without the rows whose name is not that of their user, and takes the
 // names of the other rows. It returns why these rows, or all of the record unless usable, go to the dead-letter
-// topic. It depends on nothing but the record, the names known before it and which tenants have policies, so a
-// restore leaves out the same. at is when the record was appended.
+// topic. It depends on nothing but the record, the log time, the names known before it and which tenants have policies,
+// so a restore leaves out the same. at is when the record was appended.
 func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err error) {
 	f := &p.frame
 	if err := f.Decode(value); err != nil {
@@ -25,7 +25,7 @@ func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err er
 	if err := p.checker.Check(f, at); err != nil {
 		return false, &refusal{err}
 	}
-	if err := f.CheckEpoch(at); err != nil {
+	if err := f.CheckEpoch(max(at, p.machine.LogTime())); err != nil {
 		return false, err
 	}
 	user, name, field := f.VisibilityUser, f.VisibilityName, "visibility"

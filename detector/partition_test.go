@@ -402,10 +402,15 @@ func TestAFrameOfAnEpochThatNoGatewayHasIsADeadLetter(t *testing.T) {
 		takes bool
 	}{
 		"now": {start, true}, "a day ahead": {start + 86_400_000, true}, "in seconds": {start / 1000, false}, "in 5138": {100_000_000_000_000, false},
+		"now, by a broker two days behind": {start, true},
 	} {
-		l := newLog(t, 0, 1)
+		l, at := newLog(t, 0, 1), start
 		l.restore(-1, "")
-		l.write(start, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: c.epoch, Sequence: 1},
+		if strings.Contains(name, "behind") {
+			l.write(start, schemas.AppendTick(nil))
+			at -= 2 * 86_400_000
+		}
+		l.write(at, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: c.epoch, Sequence: 1},
 			[]schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web}}))
 		if n := len(l.transitions()); n != 0 != c.takes || len(l.out.Rejected) != 0 == c.takes {
 			t.Errorf("%s: %d transitions, rejected %v", name, n, l.out.Rejected)

@@ -16,18 +16,18 @@ type frame struct {
 	name   schemas.Name
 }
 
-// A gateway has started in the ten years before its frame is appended, or by a wrong clock at most a day after.
+// A gateway has started in the ten years before its frame, by the log time, or by a wrong clock at most a day after.
 const (
 	longestRun   = schemas.Millis(10 * 365 * 24 * time.Hour / time.Millisecond)
 	clocksDiffer = schemas.Millis(24 * time.Hour / time.Millisecond)
 )
 
-// read decodes a record. It returns false for one that counts for nothing.
-func (l *Log) read(r *schemas.Record) (f frame, counts bool) {
+// read decodes a record at which the log time is now. It returns false for one that counts for nothing.
+func (l *Log) read(r *schemas.Record, now schemas.Millis) (f frame, counts bool) {
 	if f.Decode(r.Value) != nil {
 		return f, false
 	}
-	if len(f.Gateway) > 0 && f.GatewayEpoch != 0 && (r.Time-f.GatewayEpoch > longestRun || f.GatewayEpoch-r.Time > clocksDiffer) {
+	if len(f.Gateway) > 0 && f.GatewayEpoch != 0 && (now-f.GatewayEpoch > longestRun || f.GatewayEpoch-now > clocksDiffer) {
 		return f, false
 	}
 	f.forged = map[int]bool{}

@@ -145,7 +145,7 @@ func (w *world) setPolicy(p schemas.Policy) {
 // record applies the record of an index.
 func (w *world) record(index int) {
 	r := &w.log.Records[index]
-	f, counts := w.log.read(r)
+	f, counts := w.log.read(r, max(w.now, r.Time))
 	if !counts || w.refuses(&f, max(w.now, r.Time)) {
 		return
 	}

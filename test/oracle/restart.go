@@ -118,11 +118,12 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 // lost.
 func (w *world) pass(indices []int) {
 	for _, i := range indices {
-		f, counts := w.log.read(&w.log.Records[i])
+		r := &w.log.Records[i]
+		f, counts := w.log.read(r, max(w.now, r.Time))
 		if !counts {
 			continue
 		}
-		w.advance(w.log.Records[i].Time, w.breakerLimit)
+		w.advance(r.Time, w.breakerLimit)
 		if f.Policy != nil && *f.Policy != w.policy {
 			w.setPolicy(*f.Policy)
 			w.policyFrom = max(w.now, w.policyFrom+1)
@@ -135,10 +136,14 @@ func (w *world) handled(kept []int) int {
 	if i := slices.Index(kept, w.newest); i >= 0 && w.newestBase == 0 {
 		return i + 1
 	}
-	latest := w.latestChange()
+	latest, now := w.latestChange(), schemas.Millis(0)
 	later := func(i int) bool {
-		_, counts := w.log.read(&w.log.Records[i])
-		return w.log.Records[i].Time > latest && counts
+		r := &w.log.Records[i]
+		_, counts := w.log.read(r, max(now, r.Time))
+		if counts {
+			now = max(now, r.Time)
+		}
+		return r.Time > latest && counts
 	}
 	if n := slices.IndexFunc(kept, later); n >= 0 {
 		return n

@@ -61,7 +61,8 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 	var frame schemas.Frame
 	within := newCounted(from.Partitions(), schemas.Millis(o.WarmUp.Milliseconds()))
 	err := from.Each(ctx, func(record *schemas.Record) error {
-		if frame.Decode(record.Value) != nil || frame.CheckEpoch(record.Time) != nil { // is a dead letter
+		at := max(record.Time, trials[0].machines[record.Partition].LogTime())
+		if frame.Decode(record.Value) != nil || frame.CheckEpoch(at) != nil { // is a dead letter
 			r.Unreadable++
 			return nil
 		}

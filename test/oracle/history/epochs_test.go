@@ -23,6 +23,30 @@ func withEpochs(h *History, seed uint64) *History {
 	return h
 }
 
+// withClocks is h with gateways and brokers whose clocks are days off.
+func withClocks(h *History, seed uint64) *History {
+	const day = int64(86_400_000)
+	s := &source{bytes: ofSeed(seed+2<<40, 8*len(h.Records))}
+	for i := range h.Records {
+		if r := &h.Records[i]; s.chance(12) {
+			r.After += one(s, -2*day, -2*day, 2*day)
+		} else if r.Gateway != "" && s.chance(4) {
+			r.Epoch += one(s, day, day+1, 2*day, -day)
+		}
+	}
+	return h
+}
+
+func TestMachineRefusesEpochsAsTheOracleDoesWhateverClocksShow(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 320) {
+		h := withClocks(fromSeed(seed), seed)
+		compareOn(t, Machine, h)
+		compareOn(t, killed(seed).Run, h)
+		compareOn(t, killed(seed).Run, withLosses(h, seed))
+	}
+}
+
 func TestMachineTellsEpochsApartAsTheOracleDoesHoweverOftenItIsKilled(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 640) {
