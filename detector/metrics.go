@@ -14,6 +14,7 @@ type Metrics struct {
 	Transitions     *prometheus.CounterVec // by cause and state
 	Rejected        prometheus.Counter
 	Refused         prometheus.Counter
+	Refusing        prometheus.Gauge
 	Misrouted       prometheus.Counter
 	LostFrames      prometheus.Counter
 	DuplicateFrames prometheus.Counter
@@ -49,8 +50,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Beats: counter("beats", "Beats and byes read from the heartbeats topic."),
 		Transitions: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_detector_transitions_total",
 			Help: "Published transitions, by cause and new state."}, []string{"cause", "to"}),
-		Rejected:        counter("rejected_records", "Records that could not be decoded and were sent to the dead-letter topic."),
-		Refused:         counter("refused_frames", "Frames that no key had signed which may write them. They count for nothing and are among the rejected records."),
+		Rejected: counter("rejected_records", "Records that could not be decoded and were sent to the dead-letter topic."),
+		Refused:  counter("refused_frames", "Frames that no key had signed which may write them. They count for nothing and are among the rejected records."),
+		Refusing: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_refusing_partitions",
+			Help: "Partitions of which frames were refused for a minute, and none counted."}),
 		Misrouted:       counter("misrouted_beats", "Beats that had been written to a wrong partition and were forwarded. Set partitioner=murmur2_random in librdkafka clients."),
 		LostFrames:      counter("lost_frames", "Frames missing in the sequences of gateways."),
 		DuplicateFrames: counter("duplicate_frames", "Duplicate frames, which do not count."),

@@ -54,6 +54,7 @@ type Partition struct {
 	router       router
 	checker      *signing.Checker
 	refusedAt    time.Time // when a refused frame was logged last
+	refusing     refusing
 	pages        pages
 	names        *names   // nil in int mode
 	tenants      *tenants // nil in int mode
@@ -94,7 +95,9 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		p.reject(r, err, out)
 		p.alarm(r, err)
 	}
-	if !usable {
+	if usable {
+		p.refusing.end(p.config.Metrics)
+	} else {
 		p.next = r.Offset + 1
 		if p.names != nil {
 			defer p.stamp(out, len(out.Records), len(out.Hints))
@@ -241,13 +244,43 @@ func (p *Partition) reject(r *schemas.Record, err error, out *stream.Outbox) {
 	p.config.Metrics.Rejected.Inc()
 	if errors.As(err, new(*refusal)) {
 		p.config.Metrics.Refused.Inc()
-		if now := p.config.Now(); now.Sub(p.refusedAt) >= warnEvery {
+		now := p.config.Now()
+		if p.refusing.goesOn(now, p.config.Metrics) {
+			p.log.Error("ALARM: all frames of a minute are refused: users keep their state (deploy/RUNBOOK.md, StillhereAllFramesRefused)", "error", err)
+		}
+		if now.Sub(p.refusedAt) >= warnEvery {
 			p.refusedAt = now
 			p.log.Warn("a frame is refused and counts for nothing: its producer may not write it (deploy/RUNBOOK.md, StillhereFramesRefused)",
 				"offset", r.Offset, "producer", producerOf(r, &p.frame), "error", err)
 		}
 	}
 	out.Rejected = append(out.Rejected, stream.Rejected{Record: r, Reason: err})
+}
+
+// refusing is since when all frames are refused, and whether a gauge counts that.
+type refusing struct {
+	since   time.Time // zero: the last frame counts
+	counted bool
+}
+
+// goesOn takes a refused frame, and reports whether all of the last minute were refused, once.
+func (r *refusing) goesOn(now time.Time, m *Metrics) bool {
+	if r.since.IsZero() {
+		r.since = now
+	}
+	if r.counted || now.Sub(r.since) < time.Minute {
+		return false
+	}
+	r.counted = true
+	m.Refusing.Inc()
+	return true
+}
+
+func (r *refusing) end(m *Metrics) {
+	if r.counted {
+		m.Refusing.Dec()
+	}
+	*r = refusing{}
 }
 
 // refusal is why a frame does not count although it can be read: its key may not write it.
@@ -310,6 +343,7 @@ func (p *Partition) count() {
 func (p *Partition) Close() {
 	p.show(byState{})
 	p.config.Metrics.tenantUsers.hide(p.id)
+	p.refusing.end(p.config.Metrics)
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()
 	}

@@ -110,6 +110,46 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 	}
 }
 
+func TestAPartitionOfWhichAllFramesOfAMinuteAreRefusedRaisesAnAlarm(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, 0, 1)
+	l.keys = signing.Of([]signing.Master{master})
+	l.restore(-1, "")
+	var now schemas.Millis
+	l.p.config.Now = func() time.Time { return now.Time() }
+	tick := func(after, clock schemas.Millis) { // clock is how much the broker's is ahead of the writers'
+		now += after
+		l.write(start+now+clock, l.keys.Sign(schemas.AppendTick(nil), "presence.heartbeats", 0, start+now))
+	}
+	refusing := func(want float64) {
+		t.Helper()
+		if got := testutil.ToFloat64(l.p.config.Metrics.Refusing); got != want || strings.Contains(l.warnings.String(), "all frames of a minute") != (want > 0) {
+			t.Errorf("after %d ms %v partitions refuse all, want %v, and the log says %s", now, got, want, l.warnings.String())
+		}
+	}
+	now = 1000
+	const off = 11 * 60_000
+	tick(0, off)
+	tick(59_999, off)
+	refusing(0)
+	tick(1, 0) // one counts
+	tick(1, off)
+	tick(59_999, off)
+	refusing(0)
+	tick(1, off)
+	tick(1, off)
+	refusing(1)
+	l.warnings.Reset()
+	tick(1, 0)
+	refusing(0)
+	for range 2 {
+		tick(60_000, off)
+	}
+	l.warnings.Reset()
+	l.p.Close()
+	refusing(0)
+}
+
 func TestARestartRefusesTheFramesThatWereRefused(t *testing.T) {
 	l := newLog(t, 0, 1)
 	l.keys = signing.Of([]signing.Master{master})
