@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -88,7 +87,7 @@ func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if err := admin.CheckSigned(ctx, cluster); err != nil {
+	if err := CheckSigned(ctx, cluster); err != nil {
 		return err
 	}
 	producer, err := kafka.NewProducer(cluster, log, nil)

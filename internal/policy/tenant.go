@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -58,7 +57,7 @@ func SetTenant(ctx context.Context, cluster kafka.Config, t schemas.TenantPolicy
 	if _, full := ofTenant(all, t); full {
 		return fmt.Errorf("%d tenants of this pipeline have or had policies of their own, which is the most; tenants whose policies were removed count, because detectors go on knowing their users", schemas.MaxTenantPolicies)
 	}
-	if err := admin.CheckSigned(ctx, cluster); err != nil {
+	if err := CheckSigned(ctx, cluster); err != nil {
 		return err
 	}
 	producer, err := kafka.NewProducer(cluster, log, nil)

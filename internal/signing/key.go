@@ -53,15 +53,6 @@ func parseKeyID(text string) (keyID, error) {
 	return id, nil
 }
 
-// FingerprintOf is that of the master that a key id names; "": it names none.
-func FingerprintOf(id []byte) string {
-	parsed, err := parseKeyID(string(id))
-	if err != nil {
-		return ""
-	}
-	return parsed.fingerprint
-}
-
 func (id keyID) check() error {
 	if len(id.tenants) > maxTenants {
 		return fmt.Errorf("names %d tenants, at most %d are allowed; leave the tenants out for a gateway of all", len(id.tenants), maxTenants)

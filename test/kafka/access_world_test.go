@@ -131,6 +131,13 @@ func (s *subject) fill() error {
 	if _, err := admin.ApplyTopics(s.Context(), s.super, 1, 1); err != nil {
 		return err
 	}
+	if s.grantee == "operator" { // a detector has run, and takes unsigned heartbeats
+		var at kadm.Offsets
+		at.Add(kadm.Offset{Topic: schemas.Heartbeats.Name(s.super.Prefix), LeaderEpoch: -1, Metadata: (&schemas.Checkpoint{LogEpoch: 1}).Encode()})
+		if err := s.kafka.CommitAllOffsets(s.Context(), s.super.GroupName("stillhere.detector"), at); err != nil {
+			return err
+		}
+	}
 	status := schemas.Status{User: 1, State: schemas.Online, Visibility: schemas.Everyone, Version: 1}
 	was := schemas.PolicyRecord{Policy: schemas.DefaultPolicy()}
 	was.Policy.AwayTTL = time.Hour

@@ -9,6 +9,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,7 +32,7 @@ func OpenWriter(ctx context.Context, cluster kafka.Config, log *slog.Logger) (*W
 	if w.copies, err = admin.LastCopies(ctx, cluster); err != nil {
 		return nil, err
 	}
-	if err = admin.CheckSigned(ctx, cluster); err != nil {
+	if err = policy.CheckSigned(ctx, cluster); err != nil {
 		return nil, err
 	}
 	w.producer, err = kafka.NewProducer(cluster, log, nil)
