@@ -268,7 +268,9 @@ func (p *Partition) settle(c *schemas.Checkpoint) map[schemas.UserID]settled {
 		return s
 	}
 	for _, user := range p.contested {
-		found[user] = settledAs(user)
+		if s := settledAs(user); s.name != (schemas.Name{}) { // else the user was erased since, or is forgotten
+			found[user] = s
+		}
 	}
 	for user, offset := range p.erasedAt {
 		if s := settledAs(user); s.erasedAt != offset {

@@ -201,7 +201,8 @@ func (d *run) begin() {
 	must(d.partition.Restore(context.Background(), d.commit, d.read))
 }
 
-// compact drops the statuses that have a newer one, as the broker does now and then.
+// compact drops the policies of tenants that have newer ones, as the broker does now and then. It leaves the
+// statuses of users: that log epochs are found again must not depend on which of them are left.
 func (d *run) compact() {
 	newest := map[string]int{}
 	for i, r := range d.statuses {
@@ -209,7 +210,7 @@ func (d *run) compact() {
 	}
 	n := 0
 	for i, r := range d.statuses {
-		if newest[string(r.Key)] == i {
+		if newest[string(r.Key)] == i || !schemas.IsPolicyKey(r.Key) {
 			d.statuses[n] = r
 			n++
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
@@ -155,21 +156,35 @@ func withNamesakes(h *History, seed uint64) *History {
 
 func TestMachineLeavesOutTheSecondNameOfAnIDAsTheOracleDoes(t *testing.T) {
 	t.Parallel()
-	left := 0
+	left, kept := 0, 0
 	for seed := range seeds(t, 1000) {
 		text, _ := withNames(fromSeed(seed), seed)
 		h := withNamesakes(text, seed)
 		compareOn(t, Machine, h)
-		compareOn(t, killed(seed).Run, h)
+		// A restart reads rows again in the light of the names in the statuses. It does not know of a name that was
+		// forgotten since, so that another one with the same id took its place: see detector/DESIGN.md.
+		if l := h.Log(); !forgets(&l) {
+			kept++
+			compareOn(t, killed(seed).Run, h)
+		}
 		for reason := range (Runs{}).run(h.Log()).rejected {
 			if strings.Contains(reason, "two names have one id") {
 				left++
 			}
 		}
 	}
-	if left == 0 {
-		t.Error("no second name is left out")
+	if left == 0 || kept == 0 {
+		t.Errorf("%d second names are left out, and names are kept in %d histories", left, kept)
 	}
+}
+
+// forgets reports whether l is long enough for a name to be forgotten, ten minutes after its user is gone.
+func forgets(l *oracle.Log) bool {
+	var newest schemas.Millis
+	for _, r := range l.Records {
+		newest = max(newest, r.Time)
+	}
+	return len(l.Records) > 0 && newest-l.Records[0].Time >= schemas.Millis(10*time.Minute/time.Millisecond)
 }
 
 func anyOf(s *source, names map[schemas.UserID]schemas.Name) schemas.UserID {
