@@ -114,13 +114,13 @@ const (
 )
 
 // hear applies f to its gateway, and returns the life that its rows come through; nil: the frame
-// names no gateway. It returns false for a duplicate frame, which does not count.
-func (w *world) hear(f *schemas.Frame) (*life, bool) {
+// names no gateway, or is forwarded without a row that counts. It returns false for a duplicate frame, which does not count.
+func (w *world) hear(f *frame) (*life, bool) {
 	of := origin{string(f.Gateway), f.GatewayEpoch}
-	if !f.Forwarded && of.id == "" || f.Forwarded && f.Rows() == 0 {
+	if !f.Forwarded && of.id == "" || f.Forwarded && len(f.forged) == f.Rows() {
 		return nil, true
 	}
-	crowded := of.epoch == 0 || w.notes(f)
+	crowded := of.epoch == 0 || w.notes(&f.Frame)
 	if crowded {
 		of.epoch = 0
 	}
@@ -129,7 +129,7 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	}
 	if f.GatewayEpoch != 0 {
 		w.forgetNumbers(of.id)
-		if w.duplicate(f) {
+		if w.duplicate(&f.Frame) {
 			return nil, false
 		}
 	}
@@ -160,7 +160,7 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	if own.life != nil {
 		own.life.heard = w.now
 	}
-	if w.drains(f) {
+	if w.drains(&f.Frame) {
 		w.lose(own, byDrain)
 		return w.without(of, byDrain), true
 	}

@@ -199,7 +199,7 @@ func (w *world) apply(f *frame) {
 		w.applyTenantPolicy(f.TenantPolicy)
 		return
 	}
-	gateway, fresh := w.hear(&f.Frame)
+	gateway, fresh := w.hear(f)
 	if !fresh {
 		return
 	}

@@ -1,6 +1,10 @@
 package history
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // withEpochs is h with gateways that now and then have ever other epochs, and drain.
 func withEpochs(h *History, seed uint64) *History {
@@ -54,5 +58,28 @@ func TestMachineTellsEpochsApartAsTheOracleDoesHoweverOftenItIsKilled(t *testing
 		compareOn(t, Machine, h)
 		compareOn(t, killed(seed).Run, h)
 		compareOn(t, killed(seed).Run, withLosses(h, seed))
+	}
+}
+
+// A forwarded frame whose rows are all left out says nothing of its gateway's epochs.
+func TestMachineCountsEpochsAsTheOracleDoesWhenRowsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 640) {
+		h, _ := withNames(fromSeed(seed), seed)
+		s := &source{bytes: ofSeed(seed+3<<40, 16*len(h.Records))}
+		for i := range h.Records {
+			r := &h.Records[i]
+			if r.Gateway == "" || len(r.Rows) == 0 || s.chance(3) {
+				continue
+			}
+			r.Gateway, r.Epoch, r.Sequence, r.Draining, r.Forward = "a", int64(8+s.below(one(s, 3, 8))), 0, false, !s.chance(4)
+			if forged := s.chance(2); forged {
+				for j := range r.Rows {
+					r.Rows[j].Name = &schemas.Name{Tenant: "acme", Text: "a stranger"}
+				}
+			}
+		}
+		compareOn(t, Machine, h)
+		compareOn(t, killed(seed).Run, h)
 	}
 }
