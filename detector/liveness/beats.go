@@ -30,6 +30,10 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 	if m.replaying {
 		oldest = m.clock.now - m.restored.RowsFrom
 	}
+	m.held = 0
+	if m.gateways.lives[life].end == forwarded {
+		m.held = m.reconnectWindow
+	}
 	if f.ForwardedAt != 0 {
 		late = max(0, m.clock.now-f.ForwardedAt)
 	}
@@ -129,7 +133,7 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 			return false
 		}
 	case t.idleAfter == 0:
-	case idle+t.presentFor > t.idleAfter || presence(now-h.active)-presence(beat.Age) >= t.idleAfter:
+	case idle+t.presentFor+m.held > t.idleAfter || presence(now-h.active)-presence(beat.Age) >= t.idleAfter:
 		// Close to the limit of idleness: the timer may have to come forward.
 		return false
 	}

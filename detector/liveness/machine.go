@@ -72,6 +72,7 @@ type Machine struct {
 	longestAway     presence // of all timings
 	lateness        presence
 	reconnectWindow presence
+	held            presence                            // how much longer devices of the frame stay than others: they were forwarded
 	reach           presence                            // how far back a report can still matter
 	foresight       presence                            // how much earlier frames matter for finding duplicates
 	carried         struct{ reach, foresight presence } // the same by earlier policies, while these matter
