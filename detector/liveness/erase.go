@@ -30,7 +30,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	u.since = at // of whoever comes under this id, nothing lies before it
 	m.use(0)
 	m.setPrivacy(id, privacyRecord{})
-	if !m.replaying {
+	if !m.replaying && f.WithheldUntil > m.clock.now {
 		m.setPrivacy(id, privacyRecord{erased: m.version(m.ordinals.of(id)), withheld: f.WithheldUntil})
 	}
 	m.emit(&schemas.Transition{User: id, From: from, To: schemas.Offline, At: at, Cause: schemas.Erased,

@@ -17,8 +17,8 @@ type privacyRecord struct {
 	// shownAt is at of the show of a user who has hidden, until the next hide. No change of the user
 	// has an earlier time: what happened while the user hid stays hidden.
 	shownAt schemas.Millis
-	// erased is the version of the user's erasure, until withheld and for as long as a restart reads it again:
-	// whoever sends changes leaves out older ones.
+	// erased is the version of the user's erasure, until withheld: whoever sends changes leaves out
+	// older ones.
 	erased   schemas.Version
 	withheld schemas.Millis
 }
@@ -75,7 +75,6 @@ func (m *Machine) forgetPrivacy() {
 	if m.replaying || m.clock.now < m.privacyAt {
 		return
 	}
-	from, _ := m.history.replay()
 	n := 0
 	for id, k := range m.privacy {
 		if n == privacyPerTick {
@@ -86,7 +85,7 @@ func (m *Machine) forgetPrivacy() {
 		if e == none && k.shownAt+showMatters <= m.clock.now {
 			left.shownAt = 0
 		}
-		if k.withheld <= m.clock.now && m.precedes(k.erased, from.offset) {
+		if k.withheld <= m.clock.now {
 			left.erased, left.withheld = 0, 0
 		}
 		if left == k {

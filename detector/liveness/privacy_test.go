@@ -72,24 +72,16 @@ func TestStatusesNameAnErasureUntilNothingOlderIsWithheld(t *testing.T) {
 	names("the erasure", m.apply(at+2000, schemas.AppendErasure(nil, 42, schemas.Name{}, gone, until, false)), erased)
 	names("a new user", beat(at+3000), erased)
 	names("who hides", m.apply(at+4000, schemas.AppendVisibility(nil, 42, schemas.Nobody)), erased)
-	if s := m.apply(until, schemas.AppendTick(nil)); len(s) != 0 {
-		t.Errorf("an erasure is forgotten that a restart reads again: %+v", s)
-	}
-	// A restart reads again what is younger than some minutes of presence time, of which a record has at most five seconds.
-	settle := func(from schemas.Millis) (last []schemas.Status) {
-		for now := from; now <= from+2*privacyEvery; now += 5000 {
-			last = append(last, m.apply(now, schemas.AppendTick(nil))...)
-		}
-		return last
-	}
-	names("a month later", settle(until), 0)
-	later := until + 3*privacyEvery
-	if s := m.apply(later, schemas.AppendVisibility(nil, 42, schemas.Everyone)); len(m.privacy) != 1 || s[0].ShownAt != later {
+	names("a month later", m.apply(until, schemas.AppendTick(nil)), 0)
+	if s := m.apply(until+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone)); len(m.privacy) != 1 || s[0].ShownAt != until+1000 {
 		t.Errorf("the hidden user was forgotten with the privacy record: %+v", s)
 	}
-	names("the second erasure", m.apply(later+1000, schemas.AppendErasure(nil, 42, schemas.Name{}, gone, later+10_000, false)),
+	names("the second erasure", m.apply(until+2000, schemas.AppendErasure(nil, 42, schemas.Name{}, gone, until+10_000, false)),
 		schemas.NewVersion(1, m.offset-1, 0))
-	last := settle(later + 10_000)
+	last := m.apply(until+10_000+privacyEvery, schemas.AppendTick(nil))
+	for at := until + 10_000 + privacyEvery; at < until+80_000+privacyEvery; at += 5000 {
+		m.apply(at, schemas.AppendTick(nil)) // the instant of the erasure is remembered for a minute
+	}
 	if len(last) != 1 || !last[0].Tombstone() || len(m.privacy) != 0 || m.Users() != 0 {
 		t.Errorf("in the end %+v, %d privacy records, %d users", last, len(m.privacy), m.Users())
 	}

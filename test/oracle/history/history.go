@@ -17,8 +17,9 @@ const usualStart = schemas.Millis(1_763_700_000_000)
 // erasedUntil is until when statuses name an erasure.
 const erasedUntil = usualStart + 60_000
 
-// namedErasedUntil is the same of erasures with names: longer than a restart re-reads heartbeats.
-const namedErasedUntil = schemas.Millis(2_000_000_000_000)
+// textErasedUntil is the same with --ids text: later than any restart, as that of every erasure is, since a restart
+// finds in the statuses which erasures count.
+const textErasedUntil = schemas.Millis(4_000_000_000_000)
 
 // History is a log of one partition and the settings to judge it by.
 type History struct {
@@ -113,7 +114,7 @@ func (h *History) Log() oracle.Log {
 		}
 		at += schemas.Millis(r.After)
 		l.Records = append(l.Records, schemas.Record{Partition: h.Partition, Offset: offset, Time: at,
-			Value: r.value(at, h.start())})
+			Value: r.value(at, h.start(), h.Text)})
 		if i >= unseen {
 			kept = append(kept, i)
 		}
@@ -151,7 +152,7 @@ func lose(l *oracle.Log, r *Record, i int, kept []int, offset int64) ([]int, int
 }
 
 // value is the frame of a record that is appended at an instant. Epochs count from start.
-func (r *Record) value(at, start schemas.Millis) []byte {
+func (r *Record) value(at, start schemas.Millis, text bool) []byte {
 	switch {
 	case r.Garbage:
 		return []byte{0xff}
@@ -167,10 +168,14 @@ func (r *Record) value(at, start schemas.Millis) []byte {
 		return visibility(r.Show, schemas.Everyone, r.Name)
 	}
 	if r.Erase != 0 {
+		name, until := schemas.Name{}, erasedUntil
 		if r.Name != nil {
-			return schemas.AppendErasure(nil, r.Erase, *r.Name, namedErasedUntil, namedErasedUntil, r.Forward)
+			name = *r.Name
 		}
-		return schemas.AppendErasure(nil, r.Erase, schemas.Name{}, erasedUntil, erasedUntil, r.Forward)
+		if text {
+			until = textErasedUntil
+		}
+		return schemas.AppendErasure(nil, r.Erase, name, until, until, r.Forward)
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}
 	if r.Gateway != "" {
