@@ -2,6 +2,7 @@ package detector
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/stillhere/stillhere/internal/stream"
@@ -188,9 +189,10 @@ func (p *Partition) tellTenant(user schemas.UserID, tenant string) {
 	}
 }
 
-// eraseName makes an erased user nameless, for good.
+// eraseName makes an erased user nameless, for good. The status of the erasure says so.
 func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 	p.names.remove(user)
+	p.names.over = slices.DeleteFunc(p.names.over, func(over schemas.UserID) bool { return over == user })
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key()})
 }
 
