@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/expand"
@@ -73,6 +74,8 @@ type Config struct {
 	// SeenInterval [1m] is the time in which the newest heartbeat of every present user is
 	// published once; 0: never.
 	SeenInterval time.Duration
+	// MinLogEpoch [1] is the least log epoch that a detector begins whose commit is lost; see detector.Config.
+	MinLogEpoch uint32
 
 	Ingest   ingest.Config
 	Lastseen lastseen.Config
@@ -127,6 +130,7 @@ func Defaults() Config {
 		Policy:   liveness.Defaults(),
 
 		SeenInterval: time.Minute,
+		MinLogEpoch:  1,
 
 		Ingest:   ingest.Defaults(),
 		Lastseen: lastseen.Defaults(),
@@ -198,6 +202,7 @@ func (c Config) validate(r Role) error {
 		"instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance)
 	all.If(c.SeenInterval != 0 && (c.SeenInterval < time.Second || c.SeenInterval > maxSeenInterval),
 		"seen_interval: must be 0 or between 1s and %s, is %s", maxSeenInterval, c.SeenInterval)
+	all.If(c.MinLogEpoch > detector.MaxLogEpoch, "min_log_epoch: must be at most %d, is %d", detector.MaxLogEpoch, c.MinLogEpoch)
 	all.Add(c.Policy.Validate(), c.AdminServer.validate(), c.Retention.Validate(c.Policy), c.Lastseen.Validate())
 	if r.http {
 		all.Add(c.HTTP.validate(c.Auth.On()), c.Auth.validate(c.Listen), validateAccess(c.MayWatch, c.MayReadHistory))

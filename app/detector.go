@@ -34,7 +34,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 		return component{}, err
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
-		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users, Policies: keeper,
+		SeenInterval: p.config.SeenInterval, MinLogEpoch: p.config.MinLogEpoch, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users, Policies: keeper,
 		Keys: p.cluster.Keys, Topic: topic}
 	written := []schemas.Topic{schemas.Transitions, schemas.Statuses}
 	if p.cluster.Users.Text() {

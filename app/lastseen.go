@@ -52,6 +52,7 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 			<-ctx.Done()
 			return nil
 		}},
+		{"awaited log epochs", loops, func(ctx context.Context) error { return d.metrics.Awaited.Run(ctx, d.log) }},
 		{"store maintenance", loops, func(ctx context.Context) error {
 			return d.store.Run(ctx, func(err error) { d.log.Warn("maintaining the store", "error", err) })
 		}},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
@@ -19,6 +18,7 @@ var processTotals = map[string]string{
 	"stillhere_detector_transitions_total":        redisview.ChangesDecided,
 	"stillhere_fanout_published_total":            redisview.ChangesPublished,
 	"stillhere_fanout_followers_deliveries_total": redisview.Deliveries,
+	"stillhere_lastseen_log_epoch_awaited":        redisview.LogEpochAwaited,
 }
 
 // newProcessRecord writes to Redis every few seconds which process this is, for "stillhere status" and
@@ -63,17 +63,18 @@ func newProcessRecord(b *builder) (component, error) {
 	}, nil
 }
 
-// TotalsIn are the counters of processTotals that a process has, summed over their labels.
+// TotalsIn are the counters of processTotals that a process has, summed over their labels, and of its gauges the greatest
+// values.
 func TotalsIn(metrics prometheus.Gatherer) map[string]float64 {
 	totals := map[string]float64{}
 	families, _ := metrics.Gather() // of some that fail the others are there
 	for _, f := range families {
 		name, wanted := processTotals[f.GetName()]
-		if !wanted || f.GetType() != dto.MetricType_COUNTER {
+		if !wanted {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			totals[name] += m.GetCounter().GetValue()
+			totals[name] = max(totals[name]+m.GetCounter().GetValue(), m.GetGauge().GetValue())
 		}
 	}
 	return totals

@@ -18,9 +18,9 @@ type published struct {
 	latest  schemas.Millis  // the latest instant
 }
 
-// maxEpoch is the greatest log epoch that is accepted, so that a forged one cannot use up the
+// MaxLogEpoch is the greatest log epoch that is accepted, so that a forged one cannot use up the
 // epochs.
-const maxEpoch = 1000
+const MaxLogEpoch = 1000
 
 // tail is how many of the last offsets of the transitions are read for published: log epochs and versions
 // never decrease there, and instants by a day at most. All are read if none of these is a transition.
@@ -34,7 +34,7 @@ func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan,
 	var t schemas.Transition
 	for _, from := range []int64{stream.Last(tail), -1} {
 		err := read(ctx, schemas.Transitions, from, -1, func(r *schemas.Record) error {
-			if t.Decode(r.Value) != nil || t.Version.LogEpoch() > maxEpoch || t.At > r.Time+maxAhead {
+			if t.Decode(r.Value) != nil || t.Version.LogEpoch() > MaxLogEpoch || t.At > r.Time+maxAhead {
 				return nil // unreadable or impossible
 			}
 			found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
@@ -141,7 +141,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 			fmt.Sprintf("is %d, must be between 0 and %d", s.Bucket.Lacks, longestWait))
 	case s.User != user:
 		return 0, nil, schemas.Invalid("user_id", "is not that of the key")
-	case s.Version < 0 || s.Version.LogEpoch() > maxEpoch:
+	case s.Version < 0 || s.Version.LogEpoch() > MaxLogEpoch:
 		return 0, nil, schemas.Invalid("version", "names a log epoch that cannot be")
 	case b.checkpoint != nil && b.after(s.Version):
 		return 0, nil, schemas.Invalid("version", "names a record after the committed one")
@@ -177,11 +177,11 @@ func (b *bounds) policies(tenant string, r *schemas.Record) (*schemas.TenantPoli
 		return nil, err
 	case t.Tenant != tenant:
 		return nil, schemas.Invalid("tenant", "is not that of the key")
-	case t.Born < 0 || t.Born.LogEpoch() > maxEpoch:
+	case t.Born < 0 || t.Born.LogEpoch() > MaxLogEpoch:
 		return nil, schemas.Invalid("born_version", "names a log epoch that cannot be")
 	}
 	for _, p := range t.Policies {
-		if p.Version < 0 || p.Version.LogEpoch() > maxEpoch || b.checkpoint != nil && b.after(p.Version) {
+		if p.Version < 0 || p.Version.LogEpoch() > MaxLogEpoch || b.checkpoint != nil && b.after(p.Version) {
 			return nil, schemas.Invalid("version", "names a record after the committed one")
 		}
 	}

@@ -27,6 +27,9 @@ type Config struct {
 	// SeenInterval is the time in which every present user is written to the topic seen once; 0: no
 	// users are written, only counts.
 	SeenInterval time.Duration
+	// MinLogEpoch is the least log epoch that begins when the commit is lost or the log is another one. After Kafka
+	// was restored, the stores may have seen log epochs that the topics do not know. 0 and 1: any.
+	MinLogEpoch uint32
 	// Slice bounds what one call publishes; 0 is liveness.DefaultSlice.
 	Slice int
 	// Users are those of the pipeline; the zero value is int mode.

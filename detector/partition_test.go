@@ -23,22 +23,23 @@ const start = schemas.Millis(1_763_700_000_000)
 
 // log is what a partition reads and what it wrote, in memory.
 type log struct {
-	t          *testing.T
-	partition  int32
-	partitions int32
-	heartbeats []schemas.Record
-	statuses   []schemas.Record
-	published  []schemas.Record
-	out        stream.Outbox
-	warnings   bytes.Buffer
-	p          *Partition
-	topicID    [16]byte
-	settings   liveness.Settings
-	users      identity.Users
-	policies   *lacking // nil: no PolicyLog
-	keys       *signing.Keys
-	slice      int
-	reads      int // records that restores have read
+	t           *testing.T
+	partition   int32
+	partitions  int32
+	heartbeats  []schemas.Record
+	statuses    []schemas.Record
+	published   []schemas.Record
+	out         stream.Outbox
+	warnings    bytes.Buffer
+	p           *Partition
+	topicID     [16]byte
+	settings    liveness.Settings
+	users       identity.Users
+	policies    *lacking // nil: no PolicyLog
+	keys        *signing.Keys
+	slice       int
+	reads       int // records that restores have read
+	minLogEpoch uint32
 }
 
 func newLog(t *testing.T, partition, partitions int32) *log {
@@ -50,7 +51,7 @@ func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
 	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
 		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users, Slice: l.slice,
-		Keys: l.keys, Topic: "presence.heartbeats"}
+		Keys: l.keys, Topic: "presence.heartbeats", MinLogEpoch: l.minLogEpoch}
 	if l.policies != nil {
 		config.Policies = l.policies
 	}
@@ -304,6 +305,31 @@ func TestALostCommitBeginsANewEpochAlthoughNobodyIsHere(t *testing.T) {
 	before, err := schemas.DecodeTransition(old.Value)
 	if got := l.transitions(); err != nil || len(got) != 1 || got[0].Version <= before.Version {
 		t.Errorf("published %+v after version %d (%v)", got, before.Version, err)
+	}
+}
+
+func TestALostCommitBeginsTheLogEpochThatTheStoresAwaitIfTheTopicsKnowALowerOne(t *testing.T) {
+	for given, want := range map[uint32]uint32{0: 2, 1: 2, 2: 2, 7: 7} {
+		l := newLog(t, 0, 1)
+		l.restore(-1, "")
+		l.write(start, beat(1, 0))
+		l.minLogEpoch = given
+		l.restore(-1, "")
+		if got := l.p.machine.LogEpoch(); got != want {
+			t.Errorf("with at least %d log epoch %d begins, want %d", given, got, want)
+		}
+		l.minLogEpoch = 1
+		committed, metadata := l.p.Next(), l.p.Checkpoint()
+		l.restore(committed, metadata)
+		if got := l.p.machine.LogEpoch(); got != want {
+			t.Errorf("with at least %d log epoch %d goes on, want %d", given, got, want)
+		}
+	}
+	l := newLog(t, 0, 1)
+	l.minLogEpoch = 3
+	l.restore(-1, "") // the copy has nothing of this partition
+	if got := l.p.machine.LogEpoch(); got != 3 {
+		t.Errorf("log epoch %d begins, want 3", got)
 	}
 }
 

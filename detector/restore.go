@@ -77,13 +77,14 @@ func (p *Partition) restore(ctx context.Context, at stream.Assignment, read stre
 			return p.restore(ctx, at, read, again)
 		}
 	}
-	switch epoch = max(epoch, tenantEpoch, published.epoch); {
+	least := max(p.config.MinLogEpoch, 1) - 1 // before the one that begins
+	switch epoch = max(epoch, tenantEpoch, published.epoch, least); {
 	case plan.checkpoint == nil && epoch > 0:
 		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins",
 			"epoch", epoch+1, "next", plan.next)
 		p.machine.StartEpoch(epoch+1, baseFor(plan.next))
 	case plan.newEpoch:
-		p.machine.StartEpoch(plan.checkpoint.LogEpoch+1, baseFor(plan.next))
+		p.machine.StartEpoch(max(plan.checkpoint.LogEpoch, least)+1, baseFor(plan.next))
 	}
 	if presumed := p.machine.EndReplay(); presumed > 0 {
 		p.config.Metrics.Unknown.Add(float64(presumed))

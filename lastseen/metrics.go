@@ -33,6 +33,7 @@ type Metrics struct {
 	ProjectorRebuilt   prometheus.Counter     // users
 	SeenUpdates        *prometheus.CounterVec // result: written, older
 	UnsureUpdates      *prometheus.CounterVec // result: written, older
+	Awaited            *Awaited
 
 	ReadUsers     *prometheus.CounterVec // source: redis, store
 	ReadStale     prometheus.Counter
@@ -82,6 +83,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		UnsureUpdates: f.NewCounterVec(counter("unsure_updates_total",
 			"Users of lost gateways who became unsure, or no longer are, written to Redis; older = something newer was there already."),
 			[]string{"result"}),
+		Awaited: &Awaited{epochs: map[string]map[int32]int64{}, gauge: f.NewGaugeVec(gauge("log_epoch_awaited",
+			"The least log epoch of which a store (sink, projector) takes changes, while it takes none because Kafka was restored from a copy older than the store."),
+			[]string{"store", "partition"})},
 
 		ReadUsers: f.NewCounterVec(counter("read_users_total",
 			"Users read by who answered: redis, store."), []string{"source"}),

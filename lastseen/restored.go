@@ -1,7 +1,13 @@
 package lastseen
 
 import (
+	"context"
+	"log/slog"
 	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
@@ -31,3 +37,70 @@ func LogEpoch(items []logged, before int64) int64 {
 	}
 	return before
 }
+
+// Awaited are the partitions of which a store takes no changes: Kafka was restored from a copy older than the store,
+// and the detector has not begun a log epoch above the store's. Any goroutine may call its methods.
+type Awaited struct {
+	gauge *prometheus.GaugeVec // store, partition
+
+	mu     sync.Mutex
+	epochs map[string]map[int32]int64 // by store and partition
+}
+
+// Set says that a store, which is sink or projector, takes no changes of a partition before a log epoch above its own.
+func (a *Awaited) Set(store string, partition int32, logEpoch int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.epochs[store] == nil {
+		a.epochs[store] = map[int32]int64{}
+	}
+	a.epochs[store][partition] = logEpoch + 1
+	a.gauge.WithLabelValues(store, Partition(partition)).Set(float64(logEpoch + 1))
+}
+
+// Delete says that it does, or that another process has the partition.
+func (a *Awaited) Delete(store string, partition int32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.epochs[store], partition)
+	a.gauge.DeleteLabelValues(store, Partition(partition))
+}
+
+// alarmEvery is the time between two lines about what a store awaits.
+const alarmEvery = 30 * time.Second
+
+// Run logs what is awaited, again and again, until ctx ends.
+func (a *Awaited) Run(ctx context.Context, log *slog.Logger) error {
+	ticker := time.NewTicker(alarmEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, store := range []string{Sink, Projector} {
+			if epoch, partitions := a.Of(store); epoch != 0 {
+				log.Error("ALARM: Kafka was restored from a copy older than a store, which takes no changes until the detectors begin a log epoch: "+
+					"stop all roles, delete the detectors' group, and start them with this --min-log-epoch (docs/how-to/backup.md)",
+					"store", store, "min_log_epoch", epoch, "partitions", partitions)
+			}
+		}
+	}
+}
+
+// Of is the greatest log epoch that a store awaits, and how many of its partitions do; 0: none.
+func (a *Awaited) Of(store string) (epoch int64, partitions int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, awaited := range a.epochs[store] {
+		epoch = max(epoch, awaited)
+	}
+	return epoch, len(a.epochs[store])
+}
+
+// The stores that Awaited names.
+const (
+	Sink      = "sink"
+	Projector = "projector"
+)

@@ -23,6 +23,7 @@ type pipelineFlags struct {
 	Auth          app.Auth `embed:"" group:"Authentication:"`
 	policyFlags   `group:"Policy:"`
 	SeenInterval  time.Duration `help:"How often the newest heartbeat of a present user is published for last_seen_at and the list of devices; 0: never. For the roles detector, all and dev." default:"1m" group:"Last seen:"`
+	MinLogEpoch   uint32        `help:"The least log epoch that a detector begins whose group was deleted, after Kafka was restored from a copy older than the stores: their ALARM line names it. For the roles detector, all and dev." default:"1" group:"Restored Kafka:"`
 	FollowersOf   string        `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list). For the roles fanout, all and dev. Costs: per change, at most once per user and --fanout-gap, one read of the user's followers and one record of presence.deliveries per 1,000 recipients (100 bytes and 2 to 5 per recipient), which every channel reads; two more consumer groups. Example: 1,000,000 users with 20 changes a day and 200 followers, 30% of them online: 230 records, 14,000 recipients and 52 kB per second." enum:"off,listed,all" default:"${followers}" group:"Followers:"`
 	GraphTopic    bool          `help:"Apply the topic presence.graph to the follower graph, for a graph whose source is elsewhere. One more consumer group. For the roles fanout, all and dev." default:"${graph_topic}" group:"Followers:"`
 	followerFlags `group:"Followers:"`
@@ -35,7 +36,7 @@ func (f *pipelineFlags) config() app.Config {
 	c.Version, c.Commit = version, commit
 	c.HTTP, c.Auth, c.Policy = f.HTTP, f.Auth, f.settings()
 	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
-	c.SeenInterval = f.SeenInterval
+	c.SeenInterval, c.MinLogEpoch = f.SeenInterval, f.MinLogEpoch
 	c.HiddenOffline, c.LiveDeliveries, c.GraphTopic = f.ShownAs == "offline", f.LiveDeliveries, f.GraphTopic
 	c.Retention, c.Lastseen.AuditRetention, c.Lastseen.RedisRetention = f.retention(), f.AuditRetention, f.RedisRetention
 	return c

@@ -111,6 +111,7 @@ func (p *Projector) Start(ctx context.Context, at stream.Assignment) (stream.Sto
 	part.neverFilled = at.Offset < 0 || p.config.NewRedis && !p.seen[at.Partition]
 	p.seen[at.Partition] = true
 	p.partitions[at.Partition] = part
+	p.report(part)
 	return stream.StoredOffset{Next: part.progress.Next, Topic: topic, Latest: part.progress.Latest}, nil
 }
 
@@ -119,6 +120,7 @@ func (p *Projector) Stop(number int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.partitions, number)
+	p.metrics.Awaited.Delete(lastseen.Projector, number)
 	p.metrics.ProjectorWatermark.DeleteLabelValues(lastseen.Partition(number))
 }
 
@@ -131,6 +133,7 @@ func (p *Projector) Apply(ctx context.Context, batch stream.Batch[stream.Logged[
 	}
 	if part.fresh && lastseen.StartsBefore(batch, part.progress.Next) {
 		part.restored = true
+		p.report(part)
 	}
 	part.fresh = false
 	if part.restored {
@@ -166,7 +169,17 @@ func (p *Projector) replace(ctx context.Context, part *partition, next int64, to
 		return err
 	}
 	part.restored = false
+	p.report(part)
 	return nil
+}
+
+// report says whether the partition waits for a log epoch.
+func (p *Projector) report(part *partition) {
+	if part.restored {
+		p.metrics.Awaited.Set(lastseen.Projector, part.number, part.progress.LogEpoch)
+	} else {
+		p.metrics.Awaited.Delete(lastseen.Projector, part.number)
+	}
 }
 
 // Watermark records that everything up to this log time has been applied.

@@ -45,6 +45,8 @@ type pipeline struct {
 	lacks  schemas.UserID                    // a status that cannot be read yet
 	stated map[schemas.UserID]schemas.Status // statuses that say something else
 	next   int64
+
+	metrics *lastseen.Metrics
 }
 
 func start(t *testing.T, server *redistest.Server) *pipeline {
@@ -61,6 +63,7 @@ func startOn(t *testing.T, server *redistest.Server, options redisview.Options) 
 	metrics := lastseen.NewMetrics(prometheus.NewRegistry())
 	config := lastseen.Defaults()
 	config.RedisTimeout, config.ReadTimeout = 10*time.Second, 20*time.Second // a busy machine must not change who answers
+	p.metrics = metrics
 	p.Projector = projector.New(view, p.statuses, config, metrics, slog.New(slog.DiscardHandler))
 	p.reader = query.NewReader(view, p, 1, config, metrics)
 	return p
@@ -438,6 +441,11 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 				t.Errorf("%+v is not stale", u)
 			}
 		}
+		for _, waits := range []*pipeline{empty, p} {
+			if epoch, partitions := waits.metrics.Awaited.Of(lastseen.Projector); epoch != 2 || partitions != 1 {
+				t.Errorf("log epoch %d is awaited in %d partitions, want 2 in 1", epoch, partitions)
+			}
+		}
 		// The detector begins a log epoch, and states again who is present.
 		p.stated = map[schemas.UserID]schemas.Status{}
 		p.happen(t, change(2, version(2, 16), schemas.Away, schemas.Online))
@@ -447,6 +455,12 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		for i, stale := range []bool{false, false, true} { // the third is present in the lost part only
 			if u := users[i]; *u.State != "online" || (u.StaleSince != 0) != stale {
 				t.Errorf("%+v, want stale: %t", u, stale)
+			}
+		}
+		empty.Stop(0)
+		for _, goesOn := range []*pipeline{empty, p} {
+			if epoch, _ := goesOn.metrics.Awaited.Of(lastseen.Projector); epoch != 0 {
+				t.Errorf("log epoch %d is awaited still", epoch)
 			}
 		}
 		again, err := start(t, server).Start(t.Context(), stream.Assignment{Offset: 4})

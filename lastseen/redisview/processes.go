@@ -18,7 +18,7 @@ type Process struct {
 	Started  schemas.Millis `json:"started_at"`
 	At       schemas.Millis `json:"at"` // when it said so, by its clock
 	Ready    bool           `json:"ready"`
-	// Totals are counters since its start, by the names below; those that it does not have are missing.
+	// Totals are counters since its start, and gauges, by the names below; those that it does not have are missing.
 	Totals map[string]float64 `json:"totals"`
 }
 
@@ -29,6 +29,8 @@ const (
 	ChangesDecided   = "changes_decided"   // by the detector
 	ChangesPublished = "changes_published" // to viewers
 	Deliveries       = "deliveries"        // written for followers
+	// LogEpochAwaited is a gauge: the log epoch without which its stores take no changes, after a restore of Kafka.
+	LogEpochAwaited = "log_epoch_awaited"
 )
 
 const (

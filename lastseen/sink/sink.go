@@ -77,6 +77,7 @@ func (s *Sink) Start(ctx context.Context, at stream.Assignment) (stream.StoredOf
 		next = min(stored.Next, at.LogStart)
 	}
 	s.setPosition(at.Partition, position{stored: stored, next: next, topic: at.TopicID, fresh: true})
+	s.metrics.Awaited.Delete(lastseen.Sink, at.Partition)
 	return stream.StoredOffset{Next: next, Topic: before, Latest: stored.Latest}, nil
 }
 
@@ -97,6 +98,7 @@ func (s *Sink) Stop(partition int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.positions, partition)
+	s.metrics.Awaited.Delete(lastseen.Sink, partition)
 	s.metrics.SinkWrittenUpTo.DeleteLabelValues(lastseen.Partition(partition))
 }
 
@@ -109,6 +111,7 @@ func (s *Sink) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*sche
 	}
 	if at.fresh && lastseen.StartsBefore(batch, at.next) {
 		at.fresh, at.restored = false, true
+		s.metrics.Awaited.Set(lastseen.Sink, batch.Partition, at.stored.LogEpoch)
 	}
 	if at.restored {
 		if batch.Items = lastseen.Above(batch.Items, at.stored.LogEpoch); len(batch.Items) == 0 {
@@ -116,6 +119,7 @@ func (s *Sink) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*sche
 			return nil
 		}
 		at.next, at.restored = batch.Items[0].Offset, false
+		s.metrics.Awaited.Delete(lastseen.Sink, batch.Partition)
 	}
 	for at.next < batch.Next {
 		if at, err = s.write(ctx, at, s.part(at, batch)); err != nil {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -284,8 +286,15 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 	above := *log[19]
 	above.At, above.Version = above.At+80_000, schemas.NewVersion(uint32(epoch)+1, 3, 0)
 	restored := logged(append(append(append([]*schemas.Transition{}, log[:16]...), again...), &above))
+	metrics := lastseen.NewMetrics(prometheus.NewRegistry())
+	awaits := func(want int64) { // 0: nothing
+		t.Helper()
+		if epoch, _ := metrics.Awaited.Of(lastseen.Sink); epoch != want {
+			t.Errorf("log epoch %d is awaited, want %d", epoch, want)
+		}
+	}
 	for range 2 { // also after a restart
-		s := newSink(to)
+		s := sink.New(to, lastseen.Defaults(), metrics)
 		wantKept(t, s, stream.Assignment{TopicID: anew, LogEnd: 32}, stream.StoredOffset{Next: 40, Topic: anew, Latest: 5000})
 		for _, from := range []int64{0, 32} {
 			if err := s.Apply(t.Context(), batch(restored, from, min(from+32, 41))); err != nil {
@@ -293,6 +302,7 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 			}
 			wantPosition(t, to, 0, stored)
 			wantLog(t, to, log)
+			awaits(epoch + 1)
 		}
 		first = s
 	}
@@ -304,5 +314,6 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 		}
 		wantPosition(t, to, 0, store.Position{Next: 42, Topic: anew, TopicNext: 42, Latest: 6000, LogEpoch: epoch + 1})
 		wantLog(t, to, append(append([]*schemas.Transition{}, log...), &above))
+		awaits(0)
 	}
 }

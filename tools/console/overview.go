@@ -103,6 +103,9 @@ type Instance struct {
 	Host      string         `json:"host"`
 	StartedAt schemas.Millis `json:"started_at"`
 	Ready     *bool          `json:"ready"`
+	// LogEpochAwaited is the least log epoch of which its stores take changes, while they take none because Kafka was
+	// restored from an older copy.
+	LogEpochAwaited int64 `json:"log_epoch_awaited,omitempty"`
 }
 
 // Gateway is a process that sends beats.

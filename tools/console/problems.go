@@ -52,6 +52,10 @@ func ProblemsOf(o *Overview) []string {
 		if i.Ready != nil && !*i.Ready {
 			say("%s %s is not ready", i.Role, i.Instance)
 		}
+		if i.LogEpochAwaited != 0 {
+			say("%s %s takes no changes of some partitions, because Kafka was restored from an older copy: stop all roles, delete the detectors' group and start them with --min-log-epoch %d",
+				i.Role, i.Instance, i.LogEpochAwaited)
+		}
 		if i.Version != nil {
 			versions[*i.Version] = true
 		}

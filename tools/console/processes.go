@@ -38,7 +38,8 @@ func (s *Server) processes(ctx context.Context, now time.Time) []redisview.Proce
 func instancesOf(processes []redisview.Process, groups []admin.Group, partitions []Partition) []Instance {
 	all := []Instance{}
 	for _, p := range processes {
-		all = append(all, Instance{Role: p.Role, Instance: p.Instance, Version: &p.Version, Host: p.Host, StartedAt: p.Started, Ready: &p.Ready})
+		all = append(all, Instance{Role: p.Role, Instance: p.Instance, Version: &p.Version, Host: p.Host, StartedAt: p.Started, Ready: &p.Ready,
+			LogEpochAwaited: int64(p.Totals[redisview.LogEpochAwaited])})
 	}
 	for _, g := range groups {
 		role := app.RoleOfGroup(g.Group)

@@ -2,11 +2,13 @@ package console
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
 func TestADetectorWithoutRedisHasAVersionAndIsReadyIfItsPartitionsAre(t *testing.T) {
@@ -22,6 +24,15 @@ func TestADetectorWithoutRedisHasAVersionAndIsReadyIfItsPartitionsAre(t *testing
 		if all := ProblemsOf(o); !slices.Contains(all, want) {
 			t.Errorf("there is no %q in %q", want, all)
 		}
+	}
+}
+
+func TestAProcessWhoseStoreAwaitsALogEpochIsAProblem(t *testing.T) {
+	t.Parallel()
+	o := &Overview{Instances: instancesOf([]redisview.Process{{Role: "lastseen", Instance: "a", Ready: true,
+		Totals: map[string]float64{redisview.LogEpochAwaited: 7}}}, nil, nil)}
+	if all := ProblemsOf(o); len(all) != 1 || !strings.Contains(all[0], "--min-log-epoch 7") {
+		t.Errorf("problems are %q", all)
 	}
 }
 
