@@ -23,14 +23,14 @@ var budget = map[string]struct{ code, tests int }{
 	"cmd":      {6750, 2050},
 	"console":  {50, 0},
 	"deploy":   {800, 750},
-	"detector": {6250, 2550},
+	"detector": {6250, 2600},
 	"fanout":   {6850, 7450},
 	"ingest":   {2350, 2750},
-	"internal": {15900, 14500},
-	"lastseen": {9450, 9000},
+	"internal": {15850, 14500},
+	"lastseen": {9500, 9000},
 	"schemas":  {3200, 2400},
 	"test":     {0, 30500},
-	"tools":    {9800, 3450},
+	"tools":    {9400, 3350},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {
