@@ -115,7 +115,7 @@ var Needs = slices.Concat(
 		onGroup(detectorGroup, "explain, policy show, backtest, canary; reading the log epochs", "Describe"),
 		onTopic(schemas.Transitions, "replay, asof, sessions, explain, backtest, canary", "Read"),
 		onTopic(schemas.Statuses, "export", "Read"),
-		onTopic(schemas.Policies, "policy show, policy list, explain, backtest", "Read")),
+		onTopic(schemas.Policies, "policy show, explain, backtest", "Read")),
 	named(roleNeeds("tools",
 		onTopic(schemas.Pipeline, "reading how users are named, and the policies of tenants", "Read"),
 		onTopic(schemas.Names, "reading names of users", "Read"))),

@@ -9,9 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/channel"
-	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/outage"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -52,13 +49,13 @@ type ChannelRun struct {
 // that set the fields.
 type Deliveries struct {
 	Attempts    int           `help:"Maximum tries of a delivery before it goes to the dead-letter topic." default:"8"`
-	FirstWait   time.Duration `help:"First backoff between tries; it doubles, with jitter." default:"200ms"`
-	MaxWait     time.Duration `help:"Maximum backoff between tries, even if the receiver asks for more with Retry-After." default:"30s"`
+	FirstWait   time.Duration `kong:"-"` // before the second try; it doubles, with jitter
+	MaxWait     time.Duration `kong:"-"` // also if the receiver asks for more with Retry-After
 	Timeout     time.Duration `help:"Timeout of a try." default:"10s"`
 	Concurrency int           `help:"Concurrent deliveries per partition; as many again may be retries or take longer than a second." default:"8"`
 	Queue       int           `help:"Maximum pending deliveries of a partition: running, waiting for another of the same user, or waiting for a retry. A full queue stops reading the partition." default:"1000"`
 	Rate        float64       `help:"Maximum deliveries per second; 0: no limit." default:"0"`
-	Remember    int           `help:"Size of the dedup cache: pairs of recipient and user whose last delivery is remembered, 60 bytes each." default:"1000000"`
+	Remember    int           `kong:"-"` // pairs of recipient and user whose last delivery is remembered, 60 bytes each
 	// HiddenOffline shows hidden users as offline; see Config.HiddenOffline.
 	HiddenOffline bool          `kong:"-"`
 	MaxAge        time.Duration `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"0s"`
@@ -105,24 +102,4 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	watch := service{"outages", loops, func(ctx context.Context) error { return outages.Run(ctx, servers) }}
 	return RunCommand(ctx, Command{Name: "channel", Registry: registry, Run: runner.Run, Ready: runner.Ready,
 		AdminServer: admin, status: runner.Kafka().Status, close: runner.Close, beside: []service{watch}}, log)
-}
-
-// RunLiveChannel publishes deliveries through Redis to the sockets of followers that asked for
-// them, until ctx ends.
-func RunLiveChannel(ctx context.Context, run ChannelRun, at Redis, log *slog.Logger) error {
-	cluster, err := run.Kafka.cluster()
-	redis, wrong := at.options(run.Kafka.Prefix)
-	if err := errors.Join(err, wrong); err != nil {
-		return err
-	}
-	if err := checkRedisClaim(ctx, cluster, redis); errors.Is(err, errNotOurs) { // any other error may pass
-		return err
-	}
-	bus, err := redisbus.Open(redis, fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = bus.Close() }()
-	run.Channel = channel.NewLive(bus)
-	return RunChannel(ctx, run, log)
 }

@@ -81,8 +81,7 @@ type Config struct {
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
 	Expand   expand.Config
-	// LiveDeliveries [on] sends deliveries to the sockets of followers from the role that expands
-	// them, as RunLiveChannel does in a process of its own.
+	// LiveDeliveries [on] sends deliveries to the sockets of followers from the role that expands them.
 	LiveDeliveries bool
 	// MayWatch says who may see a user in reads, streams and deliveries: WatchEveryone, or
 	// WatchFollowers for the user's followers, the user and administrators. The zero value is

@@ -96,10 +96,6 @@ func ConsoleGroups(text bool) []ConsoleGroup {
 	return groups
 }
 
-// LiveSuffix follows the instance name of the members of the group of live deliveries that are processes
-// of the role fanout.
-const LiveSuffix = ".fanout"
-
 // RoleOfGroup is the role whose processes are members of a group; empty for other groups.
 func RoleOfGroup(group string) string {
 	switch {

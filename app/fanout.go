@@ -25,7 +25,7 @@ const (
 	workerPoll  = 4
 )
 
-// liveMaxAge is the default of "channel live" too: to a socket older deliveries are no news.
+// liveMaxAge: to a socket older deliveries are no news.
 const liveMaxAge = time.Minute
 
 type fanoutDeps struct {
@@ -79,7 +79,7 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	return c.with(live), err
 }
 
-// newLiveDeliveries is RunLiveChannel inside a process that knows the hidden users already.
+// newLiveDeliveries sends deliveries to the sockets of followers that asked for them.
 func newLiveDeliveries(d fanoutDeps, known *shown.Set, ready func() error) (component, error) {
 	config := delivery.Defaults()
 	config.HiddenOffline, config.MaxAge = d.config.HiddenOffline, liveMaxAge
@@ -91,9 +91,7 @@ func newLiveDeliveries(d fanoutDeps, known *shown.Set, ready func() error) (comp
 		return component{}, err
 	}
 	deliverer.WithholdErased(known.ErasedAfter)
-	cluster := d.cluster
-	cluster.InstanceName += LiveSuffix // "channel live" may have the same instance name
-	deliveries := consumer.New(cluster, liveGroup, schemas.Deliveries, delivery.Checked(d.origin.Check), deliverer,
+	deliveries := consumer.New(d.cluster, liveGroup, schemas.Deliveries, delivery.Checked(d.origin.Check), deliverer,
 		d.producer, d.log, d.kafkaMetrics, consumer.FromEnd())
 	return loop("live deliveries", consumer.RunWhen(ready, deliveries.Run), deliveries.Ready), nil
 }

@@ -89,11 +89,6 @@ func shellWord(arg string) string {
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// helpCommand is --help of another command; run carries it out.
-type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command. Default: all of them."`
-}
-
 // checkInstants refuses a command line with more than one instant for --at: one as the first argument, or twice --at.
 // The first argument is one if it can be read so, unless it is a number or "--" goes before the users.
 func (a givenArguments) checkInstants(first string) error {
@@ -120,54 +115,4 @@ func (a givenArguments) checkInstants(first string) error {
 	}
 	return misused(fmt.Errorf("<time>, --at: one instant can be given, and not both %s and %s; \"--\" goes before a user of that name",
 		first, given[0]))
-}
-
-// checkHelped refuses words of help that are no command, and says which commands may be meant.
-func checkHelped(node *kong.Node, words []string) error {
-	for i, word := range words {
-		if strings.HasPrefix(word, "-") {
-			continue
-		}
-		child := childOf(node, word)
-		if child == nil && !slices.ContainsFunc(node.Children, func(n *kong.Node) bool { return n.Type == kong.CommandNode }) {
-			return nil // an argument of the command
-		}
-		if child == nil {
-			asked := strings.Join(words[:i+1], " ")
-			if near := nearest(node, word); near != "" {
-				return fmt.Errorf("<command>: there is no command %q; did you mean %q?", asked, strings.Join(append(words[:i:i], near), " "))
-			}
-			return fmt.Errorf("<command>: there is no command %q; there are %s", asked, strings.Join(commandsOf(node), ", "))
-		}
-		node = child
-	}
-	return nil
-}
-
-// commandsOf are the commands of node.
-func commandsOf(node *kong.Node) (names []string) {
-	for _, child := range node.Children {
-		if child.Type == kong.CommandNode && !child.Hidden {
-			names = append(names, child.Name)
-		}
-	}
-	return names
-}
-
-// nearest is the command of node that begins as the word does, for at least two letters of it and longest; empty: none.
-func nearest(node *kong.Node, word string) (name string) {
-	longest := 1
-	for _, child := range node.Children {
-		if child.Type != kong.CommandNode || child.Hidden {
-			continue
-		}
-		same := 0
-		for same < min(len(word), len(child.Name)) && word[same] == child.Name[same] {
-			same++
-		}
-		if same > longest {
-			name, longest = child.Name, same
-		}
-	}
-	return name
 }

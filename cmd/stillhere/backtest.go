@@ -19,7 +19,7 @@ import (
 
 // backtestCommand tries other settings on recorded heartbeats.
 type backtestCommand struct {
-	Policy    []string `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"log\" stands for what was in force, the id of a policy for its settings (see \"policy list\"), \"default\", \"chat\", \"social\" and \"calm\" for the defaults and the presets." required:"" sep:"none" env:"-"`
+	Policy    []string `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"log\" stands for what was in force, the id of a policy for its settings (see \"policy show all\"), \"default\", \"chat\", \"social\" and \"calm\" for the defaults and the presets." required:"" sep:"none" env:"-"`
 	Recording string   `help:"File of \"stillhere record\". Default: the records that the topic has now." type:"existingfile" env:"-"`
 	tenantFlag
 	From   string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`

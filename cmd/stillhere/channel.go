@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/internal/keys"
-	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
 // channelCommand delivers changes.
 type channelCommand struct {
 	Log     channelLog     `cmd:"" help:"Print deliveries, one line of JSON per change and up to 1,000 recipients, or all transitions."`
-	Live    channelLive    `cmd:"" help:"Send deliveries through Redis to the sockets of followers that asked for them, on any node."`
 	Webhook channelWebhook `cmd:"" help:"Post deliveries, or all transitions, to a URL as signed CloudEvents."`
 }
 
@@ -84,27 +81,6 @@ func (c *channelLog) Run(ctx context.Context) error {
 	return app.RunChannel(ctx, run, c.logger())
 }
 
-// channelLive delivers through the sockets of the live stream.
-type channelLive struct {
-	Instance string          `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
-	Rate     float64         `help:"Maximum deliveries per second, of up to 1,000 recipients each; 0: no limit." default:"0" group:"Channel:"`
-	MaxAge   time.Duration   `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"1m" group:"Channel:"`
-	Server   app.AdminServer `embed:"" group:"HTTP server:"`
-	kafkaFlags
-	Redis      app.Redis `embed:"" group:"Redis:"`
-	shownFlags `group:"Followers:"`
-	logFlags
-}
-
-// Run delivers until ctx ends.
-func (c *channelLive) Run(ctx context.Context) error {
-	log := c.logger()
-	redisview.LogTo(log)
-	run := app.ChannelRun{Name: "live", Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: app.DefaultDeliveries(), AdminServer: c.Server}
-	run.Config.Rate, run.Config.MaxAge, run.Config.HiddenOffline = c.Rate, c.MaxAge, c.ShownAs == "offline"
-	return app.RunLiveChannel(ctx, run, c.Redis, log)
-}
-
 // channelWebhook posts.
 type channelWebhook struct {
 	URL        string          `name:"url" help:"URL to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
@@ -135,6 +111,8 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	if err != nil {
 		return misused(err)
 	}
+	usual := app.DefaultDeliveries()
+	c.Deliveries.FirstWait, c.Deliveries.MaxWait, c.Deliveries.Remember = usual.FirstWait, usual.MaxWait, usual.Remember
 	run := app.ChannelRun{Name: c.Name, Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: c.Deliveries, Channel: hook,
 		FromStart: c.FromStart, AdminServer: c.Server}
 	c.tenantFlags.apply(&run)

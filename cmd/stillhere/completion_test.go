@@ -20,7 +20,7 @@ func TestEveryPlaceOfACommandLineIsCompletedByWhatMayStandThere(t *testing.T) {
 		{"topics apply --par", []string{"--partitions"}, nil},
 		{"replay --fo", []string{"--follow"}, []string{"--from"}},
 		{"replay --ou", []string{"--output", "--out"}, nil},
-		{"tenants list --output ", []string{"table", "json", "csv"}, []string{"text", "commands"}},
+		{"tenants show --output ", []string{"table", "json", "csv"}, []string{"text", "commands"}},
 		{"watch 1 --output ", []string{"table", "jsonl", "csv"}, []string{"json", "parquet"}},
 		{"replay --output ", []string{"jsonl", "csv", "parquet"}, []string{"dev"}},
 		{"replay --output p", []string{"parquet"}, []string{"csv"}},

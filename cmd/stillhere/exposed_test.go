@@ -46,7 +46,7 @@ func TestSecretsOnTheCommandLineAreRefusedOffTheLoopback(t *testing.T) {
 		"get 1 --url https://api.example --token " + hush:                                     "--token",
 		"get 1 --token " + hush:                                                               "",
 		"detector --kafka-brokers 127.0.0.1:1,k:9092 --kafka-user u --kafka-password " + hush: "--kafka-password",
-		"topics register --schema-registry https://u:" + hush + "@registry.example":           "--schema-registry",
+		"topics apply --schema-registry https://u:" + hush + "@registry.example":              "--schema-registry",
 		"api --redis rediss://u:" + hush + "@r.example:6379":                                  "--redis",
 		"ingest --auth-secret " + hush + " --auth-jwks ./file --redis r.example:6379":         "--auth-secret",
 	} {

@@ -18,7 +18,6 @@ type followerFlags struct {
 	MayReadHistory     string        `help:"Who may read the history of a user: ${enum}. self: the user and administrators; watchers: everyone who may see the user. Without authentication everyone may." enum:"self,watchers" default:"self"`
 	ShownAs            string        `help:"How a hidden user appears in reads, streams and deliveries: ${enum}. null: as hidden; offline: as a user who went offline when it hid. Must be the same for all roles and channels." enum:"null,offline" default:"null"`
 	FanoutMaxAge       time.Duration `help:"Maximum age of a change that followers receive." default:"1h"`
-	LiveDeliveries     bool          `help:"Send deliveries to the sockets of followers that ask for them, as \"channel live\" does in a process of its own. For the roles fanout, all and dev, with --followers." default:"true" negatable:""`
 }
 
 func (f followerFlags) expand(of string) expand.Config {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,9 +21,7 @@ type graphCommand struct {
 	Add       graphEdges     `cmd:"" help:"Add followers of a user: graph add USER FOLLOWER…"`
 	Remove    graphEdges     `cmd:"" help:"Remove followers of a user: graph remove USER FOLLOWER…"`
 	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one per line, or their number."`
-	List      graphUsers     `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed."`
-	Unlist    graphUsers     `cmd:"" help:"Remove users from that list."`
-	Generate  graphGenerate  `cmd:"" help:"Generate a graph in which few users have many followers, as a file for graph load."`
+	List      graphUsers     `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed, or remove them."`
 }
 
 // graphStore says where the follower graph is.
@@ -190,13 +187,14 @@ func (c *graphEdges) Run(ctx context.Context, name role) error {
 // graphUsers are users of the list.
 type graphUsers struct {
 	graphStore
-	Users []string `arg:"" help:"The users."`
+	Users  []string `arg:"" help:"The users."`
+	Remove bool     `help:"Remove them from the list." env:"-"`
 }
 
 // Run adds them to the list or removes them.
-func (c *graphUsers) Run(ctx context.Context, name role) error {
-	on, with := name.is("graph list"), c.with
-	if !on {
+func (c *graphUsers) Run(ctx context.Context) error {
+	with := c.with
+	if c.Remove {
 		with = c.existing
 	}
 	return with(ctx, func(store *graph.Store, of naming) error {
@@ -207,38 +205,6 @@ func (c *graphUsers) Run(ctx context.Context, name role) error {
 				return err
 			}
 		}
-		return store.List(ctx, ids, on)
+		return store.List(ctx, ids, !c.Remove)
 	})
-}
-
-type graphGenerate struct {
-	Users     int64           `help:"Number of users." default:"10000"`
-	Mean      float64         `help:"Mean followers per user, celebrities excluded." default:"10"`
-	Alpha     float64         `help:"Skew: the user of rank r has followers in proportion to r^-alpha." default:"0.8"`
-	Celebrity map[int64]int64 `help:"Users with a given number of followers, USER=FOLLOWERS;…" placeholder:"USER=FOLLOWERS"`
-	Seed      uint64          `help:"The same seed gives the same graph." default:"1"`
-	Out       string          `help:"Output file; - is standard output." default:"-" type:"path"`
-}
-
-// Run generates.
-func (c *graphGenerate) Run(ctx context.Context) (err error) {
-	made := graph.Synthetic{Users: c.Users, Mean: c.Mean, Alpha: c.Alpha, Seed: c.Seed, Celebrities: map[schemas.UserID]int64{}}
-	for user, n := range c.Celebrity {
-		made.Celebrities[schemas.UserID(user)] = n
-	}
-	if err := made.Validate(); err != nil {
-		return misused(err)
-	}
-	out := io.WriteCloser(os.Stdout)
-	if c.Out != "-" {
-		if out, err = os.Create(c.Out); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, out.Close()) }()
-	}
-	edges, err := made.Generate(ctx, out)
-	if err == nil {
-		fmt.Fprintf(os.Stderr, "%d edges\n", edges)
-	}
-	return err
 }

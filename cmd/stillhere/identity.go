@@ -14,25 +14,8 @@ import (
 
 // identityCommand is about the ids of users who are called by names.
 type identityCommand struct {
-	NewKey identityNewKey `cmd:"" help:"Print a new identity key."`
-	Show   identityShow   `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
-	ID     identityID     `cmd:"" name:"id" help:"Print the user ids of names."`
-}
-
-type identityNewKey struct{}
-
-// Help is shown by --help.
-func (identityNewKey) Help() string {
-	return `A pipeline with --ids text computes the id of every user from this key, the tenant and the name. The key is a secret: whoever has it can look for names by their ids. It cannot be changed while the pipeline exists. Keep it where it is not lost:
-
-  stillhere identity new-key > identity.key
-  stillhere topics apply --ids text --identity-key-file identity.key`
-}
-
-// Run prints.
-func (identityNewKey) Run() error {
-	_, err := fmt.Println(identity.NewKey().Hex())
-	return err
+	Show identityShow `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
+	ID   identityID   `cmd:"" name:"id" help:"Print the user ids of names."`
 }
 
 type identityShow struct {

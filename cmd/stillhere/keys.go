@@ -5,30 +5,41 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// keysCommand makes the keys that sign heartbeats.
+// keysCommand makes keys.
 type keysCommand struct {
-	New     keysNew     `cmd:"" help:"Print a new master, of which the keys of a pipeline are derived."`
+	New     keysNew     `cmd:"" help:"Print a new key of a pipeline: a master, of which the keys that sign heartbeats are derived, or an identity key."`
 	Gateway keysGateway `cmd:"" help:"Print the key of a gateway that writes to Kafka itself."`
 }
 
-type keysNew struct{}
+type keysNew struct {
+	Kind string `arg:"" optional:"" help:"What kind of key: ${enum}." enum:"master,identity" default:"master"`
+}
 
 // Help is shown by --help.
-func (keysNew) Help() string {
+func (*keysNew) Help() string {
 	return `A master is a secret: whoever has it can write everything. The roles ingest, detector and all and the commands that change the pipeline have it in the file of --frame-keys:
 
   stillhere keys new > frame.keys
   stillhere all --frame-keys frame.keys
 
-To replace it, add the new one as the last line of the file everywhere. When every process has logged that the file is in force, make it the first line everywhere, and wait for the same. Give new keys to gateways. Remove the old line after twice the retention of the heartbeats [15m], when no detector lags. Processes read the file again every 10 s, and use what two reads in a row find.`
+To replace it, add the new one as the last line of the file everywhere. When every process has logged that the file is in force, make it the first line everywhere, and wait for the same. Give new keys to gateways. Remove the old line after twice the retention of the heartbeats [15m], when no detector lags. Processes read the file again every 10 s, and use what two reads in a row find.
+
+A pipeline with --ids text computes the id of every user from its identity key, the tenant and the name. This key is a secret, too: whoever has it can look for names by their ids. It cannot be changed while the pipeline exists. Keep it where it is not lost:
+
+  stillhere keys new identity > identity.key
+  stillhere topics apply --ids text --identity-key-file identity.key`
 }
 
 // Run prints.
-func (keysNew) Run() error {
+func (c *keysNew) Run() error {
+	if c.Kind == "identity" {
+		return printKey(os.Stdout, identity.NewKey().Hex())
+	}
 	return printKey(os.Stdout, signing.NewMaster().Hex())
 }
 

@@ -37,16 +37,15 @@ type commands struct {
 	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Show or change the policy in force, which decides when a user is online, away or offline."`
 	Config  configCommand  `cmd:"" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
-	Identity identityCommand `cmd:"" group:"Set up:" help:"Make the identity key of a pipeline whose users have names, and compute ids."`
-	Keys     keysCommand     `cmd:"" group:"Set up:" help:"Make the keys that sign heartbeats."`
+	Identity identityCommand `cmd:"" group:"Set up:" help:"Print how a pipeline names users, and compute ids of names."`
+	Keys     keysCommand     `cmd:"" group:"Set up:" help:"Make keys: of the pipeline, and of gateways."`
 	Tenants  tenantsCommand  `cmd:"" group:"Set up:" help:"List tenants and change their settings: quotas, retention."`
 
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`
 
 	Get     getCommand     `cmd:"" group:"Users:" help:"Print the presence of users now."`
 	History historyCommand `cmd:"" group:"Users:" help:"Print the changes of a user, newest first."`
-	Hide    hideCommand    `cmd:"" group:"Users:" help:"Hide users from all others."`
-	Show    showCommand    `cmd:"" group:"Users:" help:"Show hidden users again."`
+	Hide    hideCommand    `cmd:"" group:"Users:" help:"Hide users from all others, or show them again."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
 	Load  loadCommand  `cmd:"" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
@@ -68,10 +67,8 @@ type commands struct {
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
 
-	Help        helpCommand       `cmd:"" group:"Understand:" help:"Explain a command, as its --help does: help replay."`
-	Completion  completionCommand `cmd:"" group:"Understand:" help:"Print the completion script of a shell."`
-	Complete    completeCommand   `cmd:"" hidden:"" help:"Print the completions of the last word."`
-	ShowVersion versionCommand    `cmd:"" name:"version" group:"Understand:" help:"Print the version and the build information."`
+	Completion completionCommand `cmd:"" group:"Understand:" help:"Print the completion script of a shell."`
+	Complete   completeCommand   `cmd:"" hidden:"" help:"Print the completions of the last word."`
 
 	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure the performance on this machine."`
 	Plan  planCommand  `cmd:"" group:"Measure:" help:"Compute what a number of users needs and costs: partitions, nodes, bandwidth, memory, disk, money."`
@@ -99,14 +96,6 @@ func run(args []string, out, errs io.Writer) int {
 	unknown := file.unknown(parser.Model)
 	args = withNegatives(parser.Model, args)
 	code, parsed, err := parseArgs(parser, args)
-	if err == nil && parsed != nil && role(parsed.Command()).is("help") {
-		if err := checkHelped(parsed.Model.Node, cli.Help.Command); err != nil {
-			report(errs, err)
-			hintHelp(errs, nil)
-			return 2
-		}
-		code, parsed, err = parseArgs(parser, append(cli.Help.Command, "--help"))
-	}
 	switch {
 	case err != nil:
 		report(errs, errors.Join(unknown, asParsed(err)))
@@ -224,7 +213,7 @@ func misused(err error) error {
 func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
 		kong.Name("stillhere"), kong.Description(description),
-		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp(), "output": outputHelp},
+		kong.Vars{"version": build{version, commit, date}.String(), "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp(), "output": outputHelp},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.NamedMapper("format", kong.MapperFunc(formatMapper)),
 		kong.DefaultEnvars("STILLHERE"), kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)

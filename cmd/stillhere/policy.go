@@ -18,14 +18,12 @@ import (
 
 // policyCommand looks at the policy in force, and changes it.
 type policyCommand struct {
-	Show  policyShow  `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force, or the policy with an id."`
-	List  policyList  `cmd:"" help:"Print the policies that are in force or were, the oldest first."`
-	Set   policySet   `cmd:"" help:"Change the policy in force. Settings without a flag do not change."`
-	Unset policyUnset `cmd:"" help:"Remove the policy of a tenant."`
+	Show policyShow `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force, the policy with an id, or all that are in force or were."`
+	Set  policySet  `cmd:"" help:"Change the policy in force, or that of a tenant. Settings without a flag do not change."`
 }
 
 type policyShow struct {
-	ID     string  `arg:"" optional:"" name:"id" help:"The policy_id of a change, or the first digits of it. Default: the policy in force."`
+	ID     string  `arg:"" optional:"" name:"id" help:"The policy_id of a change, or the first digits of it; all: a table of the policies that are in force or were, the oldest first. Default: the policy in force."`
 	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." env:"-"`
 	outputFlag
 	kafkaFlags
@@ -38,8 +36,9 @@ func (*policyShow) Help() string {
     stillhere policy show
     stillhere policy show 9a1c5e0b7d2f --output json
     stillhere policy show --tenant acme
+    stillhere policy show all
 
-Detectors keep the settings of every policy that comes into force in the topic presence.policies. The rows of jsonl, csv and parquet are the settings.`
+Detectors keep the settings of every policy that comes into force, and when it did so first, in the topic presence.policies. The rows of jsonl, csv and parquet are the settings; of all policies they are the policies. Those that tenants have of their own are there, too, with the settings of the pipeline that counted beside them. A policy that came back shows since when it is in force again (LAST) as long as the checkpoints of the detectors have it.`
 }
 
 // policyReport is what show prints.
@@ -65,6 +64,8 @@ func (c *policyShow) Run(ctx context.Context) error {
 	switch {
 	case c.ID != "" && c.Tenant != nil:
 		return misused(errors.New("--tenant: an id names one policy, of whatever tenant"))
+	case c.ID == "all":
+		return c.showAll(ctx, cluster)
 	case c.ID != "":
 		return c.showID(ctx, cluster)
 	case c.Tenant != nil:
@@ -120,6 +121,7 @@ func printPolicy(p schemas.Policy) error {
 
 type policySet struct {
 	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
+	Unset       bool    `help:"Remove the policy of --tenant, which goes by that of the pipeline again." env:"-"`
 	policyFlags `group:"Policy:"`
 	Wait        time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
@@ -145,7 +147,15 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 		return err
 	}
 	asked := policy.Change{Policy: c.settings(), Names: c.asked(parsed, file)}
-	if len(asked.Names) == 0 {
+	switch {
+	case c.Unset && (c.Tenant == nil || len(asked.Names) > 0):
+		return misused(errors.New("--unset: needs --tenant, and no setting"))
+	case c.Unset:
+		if _, _, err := tenantPolicy(ctx, cluster, *c.Tenant); err != nil {
+			return err
+		}
+		return changeTenant(ctx, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Wait)
+	case len(asked.Names) == 0:
 		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
 	}
 	if c.Tenant != nil {

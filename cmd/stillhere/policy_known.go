@@ -159,19 +159,6 @@ func orNobody(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// policyList prints the policies that are known.
-type policyList struct {
-	outputFlag
-	kafkaFlags
-}
-
-// Help is printed below the list of flags.
-func (*policyList) Help() string {
-	return `With --ids text the policies that tenants have of their own are there, too, with the settings of the pipeline that counted beside them. "policy show ID" prints all settings of one, and "policy set" changes the policy in force.
-
-When a policy was in force first is kept in the topic presence.policies, whose writers are trusted with it. A policy that came back shows since when it is in force again (LAST) as long as the checkpoints of the detectors have it.`
-}
-
 // policyColumns are those of policies.
 var policyColumns = []output.Column[knownPolicy]{
 	{Name: "id", Head: "POLICY", Value: func(p knownPolicy) any { return p.ID }},
@@ -199,12 +186,8 @@ var policyColumns = []output.Column[knownPolicy]{
 	}},
 }
 
-// Run prints.
-func (c *policyList) Run(ctx context.Context) error {
-	cluster, err := c.cluster()
-	if err != nil {
-		return err
-	}
+// showAll prints the policies that are known.
+func (c *policyShow) showAll(ctx context.Context, cluster kafka.Config) error {
 	_, all, err := knownPolicies(ctx, c.kafkaFlags, cluster)
 	if err != nil {
 		return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
@@ -115,22 +113,4 @@ func changeTenant(ctx context.Context, cluster kafka.Config, t schemas.TenantPol
 		fmt.Printf("the policy of tenant %q is in force in all %d partitions\n", t.Tenant, partitions)
 	}
 	return nil
-}
-
-type policyUnset struct {
-	Tenant *string       `help:"Tenant that goes by the policy of the pipeline again; empty: the default tenant." required:"" env:"-"`
-	Wait   time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
-	kafkaFlags
-}
-
-// Run changes.
-func (c *policyUnset) Run(ctx context.Context, _ *kong.Context) error {
-	cluster, err := c.cluster()
-	if err != nil {
-		return err
-	}
-	if _, _, err := tenantPolicy(ctx, cluster, *c.Tenant); err != nil {
-		return err
-	}
-	return changeTenant(ctx, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Wait)
 }

@@ -17,14 +17,16 @@ import (
 
 // rebuildCommand rebuilds a store from the log.
 type rebuildCommand struct {
-	Lastseen rebuildLastseen `cmd:"" help:"Write every change in the topic to Postgres again: last seen and the log of changes."`
-	Redis    rebuildRedis    `cmd:"" help:"Make the running projectors rebuild the current status in Redis from the status topic."`
+	Store string `arg:"" help:"Which store. lastseen: last seen and the log of changes in Postgres, from presence.transitions. redis: the current status, which the running projectors read from presence.status." enum:"lastseen,redis"`
+	sourceFlags
+	Redis app.Redis `embed:"" group:"Redis:"`
 }
 
-type rebuildLastseen struct{ sourceFlags }
-
-// Run writes.
-func (c *rebuildLastseen) Run(ctx context.Context) error {
+// Run rebuilds.
+func (c *rebuildCommand) Run(ctx context.Context) error {
+	if c.Store == "redis" {
+		return c.redis(ctx)
+	}
 	if c.Postgres == "" && c.SQLite == "" {
 		return misused(errors.New("--postgres, --sqlite: one of the two must name the store"))
 	}
@@ -65,13 +67,8 @@ func meter(done float64, took time.Duration, what string) string {
 	return text + "  " + what
 }
 
-type rebuildRedis struct {
-	kafkaFlags
-	Redis app.Redis `embed:"" group:"Redis:"`
-}
-
-// Run has it rebuilt.
-func (c *rebuildRedis) Run(ctx context.Context) error {
+// redis has it rebuilt.
+func (c *rebuildCommand) redis(ctx context.Context) error {
 	config := app.Defaults()
 	config.Kafka, config.Redis = c.Kafka, c.Redis
 	log := errorsOnly()

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write docs/reference instead of compari
 // Not parallel, as parse sets the environment.
 func TestTheReferenceIsWhatTheProgramSays(t *testing.T) {
 	const root = "../.."
-	parsed, err := parse(t, []string{"version"}, nil)
+	parsed, err := parse(t, []string{"config", "init"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

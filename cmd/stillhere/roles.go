@@ -37,7 +37,7 @@ func (f *pipelineFlags) config() app.Config {
 	c.HTTP, c.Auth, c.Policy = f.HTTP, f.Auth, f.settings()
 	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
 	c.SeenInterval, c.MinLogEpoch = f.SeenInterval, f.MinLogEpoch
-	c.HiddenOffline, c.LiveDeliveries, c.GraphTopic = f.ShownAs == "offline", f.LiveDeliveries, f.GraphTopic
+	c.HiddenOffline, c.GraphTopic = f.ShownAs == "offline", f.GraphTopic
 	c.Retention, c.Lastseen.AuditRetention, c.Lastseen.RedisRetention = f.retention(), f.AuditRetention, f.RedisRetention
 	return c
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,10 +20,8 @@ import (
 
 // tenantsCommand looks at the settings of tenants, and changes them.
 type tenantsCommand struct {
-	List  tenantsList  `cmd:"" help:"Print the tenants that have settings, with what counts for each."`
-	Show  tenantsShow  `cmd:"" help:"Print what counts for a tenant, and where each setting comes from."`
-	Set   tenantsSet   `cmd:"" help:"Change settings of a tenant. Settings without a flag do not change."`
-	Unset tenantsUnset `cmd:"" help:"Remove the settings of a tenant; those of all tenants count for it again."`
+	Show  tenantsShow  `cmd:"" help:"Print what counts for a tenant, and where each setting comes from; without a tenant, for each that has settings."`
+	Set   tenantsSet   `cmd:"" help:"Change settings of a tenant, or remove them. Settings without a flag do not change."`
 	Sizes tenantsSizes `cmd:"" help:"Print how many users of each tenant a store knows, who of them is present, and how many changes it keeps."`
 	Erase tenantsErase `cmd:"" help:"Erase all users of a tenant, its settings and its policy."`
 }
@@ -109,11 +108,6 @@ func recordsOf(d *tenants.Directory, name string) (record, all schemas.Tenant, k
 	return record, all, known
 }
 
-type tenantsList struct {
-	outputFlag
-	tenantsFlags
-}
-
 // tenantColumns are those of tenants: the settings in force, and which of them are their own.
 func tenantColumns() []output.Column[tenantReport] {
 	all := []output.Column[tenantReport]{{Name: "tenant", Value: func(r tenantReport) any { return r.Tenant }}}
@@ -124,12 +118,8 @@ func tenantColumns() []output.Column[tenantReport] {
 		output.Column[tenantReport]{Name: "note", Value: func(r tenantReport) any { return r.Note }})
 }
 
-// Run prints.
-func (c *tenantsList) Run(ctx context.Context) error {
-	d, err := c.read(ctx)
-	if err != nil {
-		return err
-	}
+// all prints the tenants that have settings.
+func (c *tenantsShow) all(d *tenants.Directory) error {
 	_, all, _ := recordsOf(d, schemas.AllTenants)
 	reports := []tenantReport{}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -150,7 +140,7 @@ func (c *tenantsList) Run(ctx context.Context) error {
 }
 
 type tenantsShow struct {
-	tenantName
+	Tenant *string `arg:"" optional:"" help:"The tenant; \"\" is the default tenant, '*' the settings of every tenant that has none of its own."`
 	outputFlag
 	tenantsFlags
 }
@@ -184,19 +174,24 @@ func settingsFrom(report tenantReport, all schemas.Tenant) (rows []tenantSetting
 
 // Run prints.
 func (c *tenantsShow) Run(ctx context.Context) error {
-	if err := c.check(); err != nil {
-		return err
+	if c.Tenant != nil {
+		if err := (tenantName{*c.Tenant}).check(); err != nil {
+			return err
+		}
 	}
 	d, err := c.read(ctx)
 	if err != nil {
 		return err
 	}
-	record, all, _ := recordsOf(d, c.Tenant)
+	if c.Tenant == nil {
+		return c.all(d)
+	}
+	record, all, _ := recordsOf(d, *c.Tenant)
 	if c.Output != output.TableFormat {
 		report := reportOf(record, all)
 		return printObject(c.Output, report, rowsOf(settingsFrom(report, all)), tenantSettingColumns)
 	}
-	fmt.Printf("tenant %s\n", shownTenant(c.Tenant))
+	fmt.Printf("tenant %s\n", shownTenant(*c.Tenant))
 	in := record.InForce(all, schemas.DefaultQuotas)
 	others, inForce := all.Numbers(), in.Numbers()
 	for i, own := range record.Numbers() {
@@ -245,6 +240,7 @@ type tenantsSet struct {
 	ReadsPerSecondPerProcess   tenantNumber `help:"Read requests in each process; every 50 users of one count as a request." placeholder:"N" env:"-" group:"Settings:"`
 	HistoryDays                tenantNumber `help:"UTC days for which the stores keep changes of the tenant's users, besides today; never longer than --audit-retention. What a smaller number drops does not come back." placeholder:"N" env:"-" group:"Settings:"`
 	Note                       *string      `help:"A note for people; \"\" removes it." env:"-" group:"Settings:"`
+	Unset                      bool         `help:"Remove all settings of the tenant; those of all tenants count for it again." env:"-"`
 	tenantsFlags
 }
 
@@ -268,8 +264,11 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 	}
 	flags := []tenantNumber{c.UsersOnline, c.ConnectionsPerProcess, c.BeatsPerSecondPerProcess, c.ChangesPerSecondPerProcess,
 		c.SubscriptionsPerProcess, c.ReadsPerSecondPerProcess, c.HistoryDays}
-	if c.Note == nil && !slices.ContainsFunc(flags, func(n tenantNumber) bool { return n != "" }) {
-		return misused(fmt.Errorf("no setting is given, e.g. --users-online 10000"))
+	switch given := c.Note != nil || slices.ContainsFunc(flags, func(n tenantNumber) bool { return n != "" }); {
+	case given && c.Unset:
+		return misused(errors.New("--unset: removes all settings, and none can be given"))
+	case !given && !c.Unset:
+		return misused(errors.New("no setting is given, e.g. --users-online 10000"))
 	}
 	cluster, err := c.cluster()
 	if err != nil {
@@ -279,7 +278,10 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	record, _, _ := recordsOf(d, c.Tenant)
+	record, _, known := recordsOf(d, c.Tenant)
+	if c.Unset {
+		return c.unset(ctx, cluster, known)
+	}
 	for i, n := range record.Numbers() { // in the order of flags
 		if flags[i] == "" {
 			continue
@@ -303,25 +305,9 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 	return nil
 }
 
-type tenantsUnset struct {
-	tenantName
-	tenantsFlags
-}
-
-// Run removes.
-func (c *tenantsUnset) Run(ctx context.Context) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	cluster, err := c.cluster()
-	if err != nil {
-		return err
-	}
-	d, err := c.read(ctx)
-	if err != nil {
-		return err
-	}
-	if _, _, known := recordsOf(d, c.Tenant); !known {
+// unset removes them.
+func (c *tenantsSet) unset(ctx context.Context, cluster kafka.Config, known bool) error {
+	if !known {
 		return fmt.Errorf("tenant %s has no settings", shownTenant(c.Tenant))
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)

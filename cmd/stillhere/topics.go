@@ -17,15 +17,14 @@ import (
 
 // topicsCommand creates and checks the topics.
 type topicsCommand struct {
-	Apply topicsApply `cmd:"" help:"Create missing topics, change retentions that are given, and check the topics."`
+	Apply topicsApply `cmd:"" help:"Create missing topics, change retentions that are given, check the topics, and register their schemas with a Schema Registry that is given."`
 	Check topicsCheck `cmd:"" help:"Check that the topics are configured correctly."`
 	ACLs  topicsACLs  `cmd:"" name:"acls" help:"Print or apply the ACLs that a role needs, on brokers that have an authorizer."`
-
-	Register topicsRegister `cmd:"" help:"Register the message schemas of the topics with a Schema Registry."`
 }
 
 type topicsApply struct {
 	kafkaFlags
+	registryFlags
 	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions. If topics exist with another number, it is an error." default:"64"`
 	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
 	topicFlags  `group:"Retention:"`
@@ -77,7 +76,7 @@ func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *confi
 	if err != nil && len(reports) == 0 {
 		return err
 	}
-	return errors.Join(err, c.print(reports))
+	return errors.Join(err, c.print(reports), c.register(ctx, config.WithDefaults().Prefix))
 }
 
 var topicColumns = []output.Column[admin.TopicReport]{

@@ -59,23 +59,6 @@ func TestTwoInstantsAreRefused(t *testing.T) {
 	}
 }
 
-func TestHelpOfWhatIsNoCommandSaysWhatMayBeMeant(t *testing.T) {
-	for line, want := range map[string]string{
-		"help histroy":    `there is no command "histroy"; did you mean "history"?`,
-		"help nosuch":     `there is no command "nosuch"; there are dev, all, ingest, detector, `,
-		"help policy nix": `there is no command "policy nix"; there are show, list, set, unset`,
-		"help topics acl": `there is no command "topics acl"; did you mean "topics acls"?`,
-	} {
-		code, _, errs := stillhere(t, "", strings.Fields(line)...)
-		if code != 2 || !strings.Contains(errs, want) || strings.Contains(errs, "unexpected argument") {
-			t.Errorf("%s: code %d, %s", line, code, errs)
-		}
-	}
-	if code, _, errs := stillhere(t, "", "help", "get", "1"); code != 0 {
-		t.Errorf("help of a command with an argument: code %d, %s", code, errs)
-	}
-}
-
 func TestAFolderIsNoFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

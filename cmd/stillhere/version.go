@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/alecthomas/kong"
 )
 
 // A release stamps these: -ldflags "-X main.version=… -X main.commit=… -X main.date=…". The date is the
@@ -50,13 +48,4 @@ func builtFrom(info *debug.BuildInfo) build {
 func (b build) String() string {
 	return fmt.Sprintf("stillhere %s (commit %s of %s, %s, %s/%s)",
 		b.version, cmp.Or(b.commit, "unknown"), cmp.Or(b.date, "unknown date"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// versionCommand prints what the program was built from.
-type versionCommand struct{}
-
-// Run prints.
-func (versionCommand) Run(parsed *kong.Context) error {
-	_, err := fmt.Fprintln(parsed.Stdout, build{version, commit, date})
-	return err
 }

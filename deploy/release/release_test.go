@@ -56,7 +56,7 @@ func TestTwoReleasesOfACommitFromTwoClonesAreTheSame(t *testing.T) {
 		}
 		dir := t.TempDir()
 		run(t, "", "dpkg-deb", "-x", packages[0], dir)
-		if line := run(t, "", filepath.Join(dir, "usr/bin/stillhere"), "version"); !strings.Contains(line, "commit "+run(t, "", "git", "rev-parse", "HEAD")) {
+		if line := run(t, "", filepath.Join(dir, "usr/bin/stillhere"), "--version"); !strings.Contains(line, "commit "+run(t, "", "git", "rev-parse", "HEAD")) {
 			t.Errorf("the version is %q", line)
 		}
 	})
@@ -102,7 +102,7 @@ func runImage(t *testing.T, out string) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"version": "commit " + run(t, "", "git", "rev-parse", "HEAD"), "dev --help": "Run the whole pipeline in this process",
+		"--version": "commit " + run(t, "", "git", "rev-parse", "HEAD"), "dev --help": "Run the whole pipeline in this process",
 	} {
 		command := exec.Command(config.Config.Entrypoint[0], strings.Fields(args)...)
 		command.Env, command.Dir = config.Config.Env, "/"

@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -112,66 +110,6 @@ func TestALoadResumesWhereItWasInterrupted(t *testing.T) {
 	n, err := s.Count(t.Context(), 1)
 	if err != nil || n != 100 {
 		t.Errorf("%d followers, %v", n, err)
-	}
-}
-
-func TestASyntheticGraphDependsOnItsSeedAlone(t *testing.T) {
-	t.Parallel()
-	made := graph.Synthetic{Users: 1000, Mean: 5, Alpha: 0.8, Seed: 7, Celebrities: map[schemas.UserID]int64{42: 999, 5000: 500}}
-	generate := func(m graph.Synthetic) string {
-		var out bytes.Buffer
-		if _, err := m.Generate(t.Context(), &out); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	text := generate(made)
-	if text != generate(made) {
-		t.Error("twice the same is not the same")
-	}
-	other := made
-	other.Seed = 8
-	if text == generate(other) {
-		t.Error("another seed gives the same")
-	}
-	counts, seen := map[string]int{}, map[string]bool{}
-	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		if i == 0 {
-			continue
-		}
-		if edge, _, err := graph.ParseEdge(identity.Users{}, "", []byte(line)); err != nil || seen[line] || edge.Follower > 1000 {
-			t.Fatalf("line %q: %v, seen %v", line, err, seen[line])
-		}
-		seen[line] = true
-		user, _, _ := strings.Cut(line, ",")
-		counts[user]++
-	}
-	if counts["42"] != 999 || counts["5000"] != 500 {
-		t.Errorf("celebrities have %d and %d followers", counts["42"], counts["5000"])
-	}
-	rest := len(seen) - 999 - 500
-	if rest < 4500 || rest > 5500 {
-		t.Errorf("the others have %d followers together, 5,000 were asked for", rest)
-	}
-	all := make([]int, 0, len(counts))
-	for user, n := range counts {
-		if user != "42" && user != "5000" {
-			all = append(all, n)
-		}
-	}
-	slices.Sort(all)
-	if top := all[len(all)-1]; top < 100 || all[len(all)/2] > 5 {
-		t.Errorf("the first has %d followers, the median %d", top, all[len(all)/2])
-	}
-}
-
-func TestAnImpossibleSyntheticGraphIsRefusedWithAllItsFaults(t *testing.T) {
-	t.Parallel()
-	_, err := graph.Synthetic{Users: 1, Mean: -1, Alpha: 9, Celebrities: map[schemas.UserID]int64{3: 5}}.Generate(t.Context(), nil)
-	for _, name := range []string{"users", "mean", "alpha", "celebrity"} {
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s is not named in %v", name, err)
-		}
 	}
 }
 

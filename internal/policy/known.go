@@ -94,7 +94,7 @@ func (k Known) Find(id string) (KnownPolicy, error) {
 	case len(found) > 1:
 		return KnownPolicy{}, schemas.Invalid("policy id", fmt.Sprintf("%q may be each of %s: give more digits", id, strings.Join(ids, ", ")))
 	}
-	return KnownPolicy{}, fmt.Errorf("policy %s was never in force here; \"stillhere policy list\" prints those that are known", id)
+	return KnownPolicy{}, fmt.Errorf("policy %s was never in force here; \"stillhere policy show all\" prints those that are known", id)
 }
 
 // Policies are the policies without their times.

@@ -150,7 +150,7 @@ func TestAPolicyIsFoundByTheBeginningOfItsID(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := (Known{}).Find(first); err == nil || !strings.Contains(err.Error(), "policy list") {
+	if _, err := (Known{}).Find(first); err == nil || !strings.Contains(err.Error(), "policy show all") {
 		t.Error(err)
 	}
 }

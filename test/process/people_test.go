@@ -95,7 +95,7 @@ func TestAPersonSeesHidesShowsExportsAndErasesUsersByTheCommandLine(t *testing.T
 			k.types(0, []string{"--to is in the future"}, in("history", c.user, "--to", "2100-01-01")...)
 
 			k.types(0, []string{"is hidden from all others"}, in("hide", c.user)...)
-			k.types(0, []string{"is shown to others"}, in("show", c.user)...)
+			k.types(0, []string{"is shown to others"}, in("hide", "--undo", c.user)...)
 			k.sees("visibility", in("history", c.user)...)
 			k.types(0, []string{"there are older changes, which --limit 1 leaves out; --limit 0 prints all"}, in("history", c.user, "--limit", "1", "--output", "csv")...)
 			k.types(0, []string{`"type":"change"`}, in("export", c.user)...)

@@ -58,8 +58,8 @@ func TestAPolicyOfThePastIsKnownByItsID(t *testing.T) {
 	k.kept(old, now)
 	k.types(0, []string{"policy " + old, "online_ttl           30s", "since the beginning", "now for: nobody"}, "policy", "show", old[:8])
 	k.types(0, []string{"online_ttl           45s", "now for: pipeline"}, "policy", "show", now)
-	k.types(0, []string{"FIRST IN FORCE", old, "the beginning", now, "online_ttl 45s"}, "policy", "list")
-	k.types(0, []string{`"in_force":["pipeline"]`}, "policy", "list", "--output", "jsonl")
+	k.types(0, []string{"FIRST IN FORCE", old, "the beginning", now, "online_ttl 45s"}, "policy", "show", "all")
+	k.types(0, []string{`"in_force":["pipeline"]`}, "policy", "show", "all", "--output", "jsonl")
 	k.types(0, []string{old}, "backtest", "--policy", old, "--policy", "log", "--warm-up", "0s")
 	k.types(0, []string{"user 1 was online", "By policy " + old, "online_ttl 30s"}, "explain", "1", "--at", "now", "--online-ttl", "77s")
 	k.types(2, []string{"<id>: ", `"xyz" is none`, `"stillhere policy show --help"`}, "policy", "show", "xyz")
@@ -67,7 +67,7 @@ func TestAPolicyOfThePastIsKnownByItsID(t *testing.T) {
 	k.types(2, []string{"--tenant: an id names one policy"}, "policy", "show", old, "--tenant", "acme")
 	k.types(0, []string{"online_ttl: 45s → 30s"}, "policy", "set", "--online-ttl", "30s")
 	k.types(0, []string{"first since the beginning; last since 20", "now for: pipeline"}, "policy", "show", old)
-	k.types(0, []string{"LAST (UTC)"}, "policy", "list")
+	k.types(0, []string{"LAST (UTC)"}, "policy", "show", "all")
 }
 
 func TestAPolicyThatATenantHadIsKnownByItsID(t *testing.T) {
@@ -79,10 +79,10 @@ func TestAPolicyThatATenantHadIsKnownByItsID(t *testing.T) {
 	pipeline := k.policyID()
 	k.types(0, []string{"in force in all"}, in("policy", "set", "--away-ttl", "7m")...)
 	own := k.policyID("--tenant", "acme")
-	k.types(0, []string{own, "tenant acme", pipeline, "pipeline", "away_ttl 7m"}, "policy", "list")
+	k.types(0, []string{own, "tenant acme", pipeline, "pipeline", "away_ttl 7m"}, "policy", "show", "all")
 	k.types(0, nil, in("beat", "bob")...)
 	k.sees("first_beat", in("history", "bob")...)
-	k.types(0, []string{"goes by the policy of the pipeline"}, in("policy", "unset")...)
+	k.types(0, []string{"goes by the policy of the pipeline"}, in("policy", "set", "--unset")...)
 	k.kept(pipeline, own)
 	k.types(0, []string{"away_ttl             7m0s", "now for: nobody"}, "policy", "show", own)
 	k.types(0, []string{`user "bob" of tenant acme was online`, "By policy " + own, "away_ttl 7m0s"}, in("explain", "bob", "--at", "now")...)

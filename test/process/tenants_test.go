@@ -57,7 +57,7 @@ func TestAnOperatorBoundsATenantWhileThePipelineRuns(t *testing.T) {
 		Settings map[string]*int64
 		Note     string
 	}
-	if err := json.Unmarshal([]byte(tool(h, "", "tenants", "list", "--output", "json")), &listed); err != nil || len(listed) != 2 ||
+	if err := json.Unmarshal([]byte(tool(h, "", "tenants", "show", "--output", "json")), &listed); err != nil || len(listed) != 2 ||
 		listed[1].Tenant != "acme" || listed[1].Note != "trial" || *listed[1].Settings["users_online"] != 1 || *listed[1].Settings["reads_per_second_per_process"] != 200 {
 		h.Errorf("listed are %+v, %v", listed, err)
 	}
@@ -80,6 +80,6 @@ func TestAnOperatorBoundsATenantWhileThePipelineRuns(t *testing.T) {
 		h.Errorf("a change of another tenant is answered %d", status)
 	}
 
-	tool(h, "are removed", "tenants", "unset", "acme")
+	tool(h, "are removed", "tenants", "set", "acme", "--unset")
 	testkit.Until(t, "a newcomer is let in again", 30*time.Second, func() bool { status, _ := beat("acme", "ben"); return status == http.StatusAccepted })
 }

@@ -47,7 +47,7 @@ func instancesOf(processes []redisview.Process, groups []admin.Group, partitions
 			continue
 		}
 		for _, m := range g.Members {
-			name := instanceOf(m.Instance)
+			name := m.Instance
 			if slices.ContainsFunc(all, func(i Instance) bool {
 				return i.Instance == name && (i.Role == role || i.Role == "all" || i.Role == "dev")
 			}) {
@@ -71,9 +71,6 @@ func instancesOf(processes []redisview.Process, groups []admin.Group, partitions
 	})
 	return all
 }
-
-// instanceOf is the instance name of a member, whose name in the group of live deliveries is longer.
-func instanceOf(member string) string { return strings.TrimSuffix(member, app.LiveSuffix) }
 
 // hostOf is a host as Kafka names it, without its port and Kafka's slash.
 func hostOf(address string) string {

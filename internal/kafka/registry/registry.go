@@ -140,7 +140,7 @@ func ValueHeaders(ctx context.Context, address, prefix string) (map[schemas.Topi
 		found, err := client.LookupSchema(ctx, name, schema)
 		var answer *sr.ResponseError
 		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
-			return found, fmt.Errorf("it does not have this program's %s: run \"stillhere topics register\" first", name)
+			return found, fmt.Errorf("it does not have this program's %s: run \"stillhere topics apply --schema-registry URL\" first", name)
 		}
 		if err != nil {
 			return found, fmt.Errorf("looking for %s: %w", name, err)

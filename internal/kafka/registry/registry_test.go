@@ -76,7 +76,7 @@ func TestHeadsAreThoseOfWhatWasRegisteredAndNothingIsRegisteredForThem(t *testin
 	t.Parallel()
 	fake := srfake.New()
 	t.Cleanup(fake.Close)
-	if _, err := ValueHeaders(t.Context(), fake.URL(), "presence."); err == nil || !strings.Contains(err.Error(), `run "stillhere topics register" first`) {
+	if _, err := ValueHeaders(t.Context(), fake.URL(), "presence."); err == nil || !strings.Contains(err.Error(), `run "stillhere topics apply --schema-registry URL" first`) {
 		t.Errorf("before: %v", err)
 	}
 	registered, err := Register(t.Context(), fake.URL(), "presence.")
