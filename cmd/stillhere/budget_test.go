@@ -11,7 +11,7 @@ import (
 // that goes.
 const (
 	mostCommands = 53
-	mostFlags    = 227
+	mostFlags    = 228
 )
 
 // Not parallel, as parse sets the environment.
