@@ -30,7 +30,7 @@ func TestFaultsNameWhatWasTypedAndWhereTheCommandIsExplained(t *testing.T) {
 	} {
 		words := strings.Fields(given)
 		command := "stillhere " + words[0]
-		if words[0] == "rebuild" || words[0] == "import" || words[0] == "policy" {
+		if words[0] == "import" || words[0] == "policy" {
 			command += " " + words[1]
 		}
 		code, _, errs := stillhere(t, "", words...)
