@@ -204,7 +204,7 @@ func commandsWithOutput(t *testing.T) (all []string) {
 			all = append(all, found[1])
 		}
 	}
-	if len(all) < 20 {
+	if len(all) < 18 {
 		t.Fatalf("only %q have --output", all)
 	}
 	return all
