@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,16 +28,15 @@ func authenticate(t *testing.T) (host string) {
 // guardedAs is authenticate with other settings; dir is where its data is.
 func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host = l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	at, dir := guardedAt(t, change)
+	return at.HTTP, dir
+}
+
+// guardedAt is guardedAs with all addresses.
+func guardedAt(t *testing.T, change func(*app.Dev)) (at app.DevAddresses, dir string) {
+	t.Helper()
 	config := app.Defaults()
-	config.Instance, config.Listen, config.Admin = "dev", host, ""
+	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
 	config.Auth.Secret = secret
 	dir = t.TempDir() // before the clean-up that stops what writes into it
 	dev := app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 2}
@@ -49,7 +47,7 @@ func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- app.RunDev(ctx, dev,
-			slog.New(slog.DiscardHandler), func(app.DevAddresses) { close(ready) })
+			slog.New(slog.DiscardHandler), func(is app.DevAddresses) { at = is; close(ready) })
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -63,7 +61,7 @@ func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
 		done <- err
 		t.Fatal(err)
 	}
-	return host, dir
+	return at, dir
 }
 
 func token(t *testing.T, life time.Duration, who, id, scope string) string {

@@ -201,7 +201,8 @@ func (c Config) validate(r Role) error {
 		"instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance)
 	all.If(c.SeenInterval != 0 && (c.SeenInterval < time.Second || c.SeenInterval > maxSeenInterval),
 		"seen_interval: must be 0 or between 1s and %s, is %s", maxSeenInterval, c.SeenInterval)
-	all.If(c.MinLogEpoch > detector.MaxLogEpoch, "min_log_epoch: must be at most %d, is %d", detector.MaxLogEpoch, c.MinLogEpoch)
+	const most = detector.MaxLogEpoch - 100 // others begin after it
+	all.If(c.MinLogEpoch > most, "min_log_epoch: must be at most %d, is %d", most, c.MinLogEpoch)
 	all.Add(c.Policy.Validate(), c.AdminServer.validate(), c.Retention.Validate(c.Policy), c.Lastseen.Validate())
 	if r.http {
 		all.Add(c.HTTP.validate(c.Auth.On()), c.Auth.validate(c.Listen), validateAccess(c.MayWatch, c.MayReadHistory))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -283,17 +282,6 @@ func next(t *testing.T, conn *websocket.Conn, kind string) string {
 	}
 }
 
-// freePort is an address of the loopback on which nobody listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // runChannel runs a channel until the test ends.
 func runChannel(t *testing.T, run app.ChannelRun) {
 	t.Helper()
@@ -310,9 +298,8 @@ func runChannel(t *testing.T, run app.ChannelRun) {
 
 func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 	t.Parallel()
-	cluster := freePort(t)
-	host, dir := guardedAs(t, func(d *app.Dev) {
-		d.KafkaListen, d.MayWatch, d.Auth.Requests = cluster, app.WatchFollowers, 0
+	at, dir := guardedAt(t, func(d *app.Dev) {
+		d.MayWatch, d.Auth.Requests = app.WatchFollowers, 0
 		d.Expand.Mode, d.Expand.Everyone = expand.All, true
 	})
 	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 43, Follower: 44})
@@ -343,10 +330,10 @@ func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: app.Kafka{Brokers: []string{cluster}}, Config: app.DefaultDeliveries(), Channel: hook,
+	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: app.Kafka{Brokers: []string{at.Kafka}}, Config: app.DefaultDeliveries(), Channel: hook,
 		FromStart: true, MayWatch: app.WatchFollowers, Graph: file}
 	runChannel(t, run)
-	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
+	beatUntilSeen(t, at.HTTP, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
 	for i, want := range []string{"42 44", "42"} {
 		select {
 		case got := <-tries:

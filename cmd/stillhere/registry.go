@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/stillhere/stillhere/internal/kafka/registry"
 )
@@ -20,7 +21,7 @@ func (f registryFlags) register(ctx context.Context, prefix string) error {
 	}
 	all, err := registry.Register(ctx, f.SchemaRegistry, prefix)
 	for _, r := range all {
-		fmt.Printf("%-34s id %-4d version %d\n", r.Subject, r.ID, r.Version)
+		fmt.Fprintf(os.Stderr, "%-34s id %-4d version %d\n", r.Subject, r.ID, r.Version)
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func (h *feedHub) reset() {
 	h.forget()
 }
 
-// forget ends what is given to the clients: they come again, from where they were.
+// forget ends what is given to the clients: they come again.
 func (h *feedHub) forget() {
 	h.next = nil
 	for c := range h.clients {
@@ -288,7 +288,7 @@ func (s *Server) feedTo(ctx context.Context, c *feedClient, to *sender) error {
 		case ended != nil:
 			err = ended
 		case time.Since(quiet) >= keepAlive:
-			quiet, err = time.Now(), to.idle()
+			quiet, err = time.Now(), to.send("quiet", struct{}{}) // until when nothing is missing, if the connection is lost
 		}
 		if err != nil {
 			return err

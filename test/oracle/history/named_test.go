@@ -202,6 +202,9 @@ func intMode(impl Impl, original map[schemas.UserID]schemas.UserID) Impl {
 		all := impl(log)
 		for i := range all {
 			all[i].User, all[i].Name = original[all[i].User], schemas.Name{}
+			if all[i].ErasedUntil == textErasedUntil {
+				all[i].ErasedUntil = erasedUntil
+			}
 		}
 		return all
 	}
