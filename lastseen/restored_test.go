@@ -33,6 +33,7 @@ func TestAStoreThatAwaitsALogEpochSaysSoAgainAndAgainUntilItComes(t *testing.T) 
 		awaited.Set(lastseen.Sink, 2, 6)
 		awaited.Set(lastseen.Projector, 1, 4)
 		time.Sleep(2*time.Minute + time.Second)
+		synctest.Wait()
 		if lines := strings.Count(said.String(), "store=sink min_log_epoch=7 partitions=2"); lines < 2 || series() != 3 {
 			t.Errorf("%d lines, %d series: %s", lines, series(), said.String())
 		}
@@ -41,6 +42,7 @@ func TestAStoreThatAwaitsALogEpochSaysSoAgainAndAgainUntilItComes(t *testing.T) 
 		awaited.Delete(lastseen.Projector, 1)
 		said.Reset()
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		stop()
 		if err := <-ended; err != nil || said.Len() > 0 || series() != 0 {
 			t.Errorf("%v, %d series: %s", err, series(), said.String())
