@@ -81,8 +81,6 @@ type Config struct {
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
 	Expand   expand.Config
-	// LiveDeliveries [on] sends deliveries to the sockets of followers from the role that expands them.
-	LiveDeliveries bool
 	// MayWatch says who may see a user in reads, streams and deliveries: WatchEveryone, or
 	// WatchFollowers for the user's followers, the user and administrators. The zero value is
 	// WatchEveryone.
@@ -135,8 +133,6 @@ func Defaults() Config {
 		Lastseen: lastseen.Defaults(),
 		Fanout:   fanout.DefaultConfig(),
 		Expand:   expand.Defaults(),
-
-		LiveDeliveries: true,
 	}
 }
 

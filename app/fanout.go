@@ -72,9 +72,6 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 		func(int32) processor.Task { return deps.NewPlanner() }, schemas.Fanout, schemas.Deliveries))
 	c = c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
 		func(int32) processor.Task { return deps.NewWorker() }, schemas.Deliveries))
-	if !d.config.LiveDeliveries {
-		return c, nil
-	}
 	live, err := newLiveDeliveries(d, present, statuses.Ready)
 	return c.with(live), err
 }
