@@ -2,7 +2,6 @@ package detector
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 
 	"github.com/stillhere/stillhere/internal/stream"
@@ -189,10 +188,9 @@ func (p *Partition) tellTenant(user schemas.UserID, tenant string) {
 	}
 }
 
-// eraseName makes an erased user nameless, for good. The status of the erasure says so.
+// eraseName makes an erased user nameless, for good.
 func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 	p.names.remove(user)
-	p.names.over = slices.DeleteFunc(p.names.over, func(over schemas.UserID) bool { return over == user })
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key()})
 }
 
@@ -210,12 +208,13 @@ func (p *Partition) settleNames(out *stream.Outbox) {
 	}
 	p.names.fresh = p.names.fresh[:0]
 	n := min(len(p.names.over), overPerRecord)
-	for _, user := range p.names.over[:n] {
+	over := p.names.over[:n]
+	p.names.over = p.names.over[n:]
+	for _, user := range over {
 		if _, _, again := p.names.find(user); again == nil {
 			p.restate(user, out)
 		}
 	}
-	p.names.over = p.names.over[n:]
 }
 
 // settleRenewed writes the statuses of users whose names are kept for longer.

@@ -298,6 +298,9 @@ func (n *names) name(s *schemas.Status, now schemas.Millis) {
 	_, _, e := n.find(s.User)
 	switch {
 	case e == nil:
+		if len(n.over) > 0 { // this status has no name
+			n.over = slices.DeleteFunc(n.over, func(over schemas.UserID) bool { return over == s.User })
+		}
 		return
 	case !s.Nameless():
 		delete(n.left, s.User)
