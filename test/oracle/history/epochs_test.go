@@ -1,6 +1,7 @@
 package history
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -43,11 +44,20 @@ func withClocks(h *History, seed uint64) *History {
 
 func TestMachineRefusesEpochsAsTheOracleDoesWhateverClocksShow(t *testing.T) {
 	t.Parallel()
+	refused := 0
 	for seed := range seeds(t, 320) {
 		h := withClocks(fromSeed(seed), seed)
 		compareOn(t, Machine, h)
 		compareOn(t, killed(seed).Run, h)
 		compareOn(t, killed(seed).Run, withLosses(h, seed))
+		for reason := range (Runs{}).run(h.Log()).rejected {
+			if strings.Contains(reason, "gateway_epoch_ms") {
+				refused++
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no epoch is refused")
 	}
 }
 

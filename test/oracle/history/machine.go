@@ -201,8 +201,8 @@ func (d *run) begin() {
 	must(d.partition.Restore(context.Background(), d.commit, d.read))
 }
 
-// compact drops the policies of tenants that have newer ones, as the broker does now and then. It leaves the
-// statuses of users: that log epochs are found again must not depend on which of them are left.
+// compact drops statuses and policies of tenants that have newer ones, as the broker does now and then. It leaves
+// those of users whose newest record is a tombstone: a log epoch that no other record names must be found again.
 func (d *run) compact() {
 	newest := map[string]int{}
 	for i, r := range d.statuses {
@@ -210,7 +210,7 @@ func (d *run) compact() {
 	}
 	n := 0
 	for i, r := range d.statuses {
-		if newest[string(r.Key)] == i || !schemas.IsPolicyKey(r.Key) {
+		if last := newest[string(r.Key)]; last == i || d.statuses[last].Value == nil {
 			d.statuses[n] = r
 			n++
 		}
