@@ -5,7 +5,9 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/lastseen/rebuild"
 	"github.com/stillhere/stillhere/lastseen/redisview"
@@ -122,7 +124,10 @@ type projected struct {
 	looks   int
 	nobody  error // if set, returned in place of a rebuild
 	rebuilt []int32
+	running []redisview.Process
 }
+
+func (p *projected) Processes(context.Context) ([]redisview.Process, error) { return p.running, nil }
 
 func (p *projected) Progress(_ context.Context, id int32) (redisview.Progress, error) {
 	if mark := p.marks[id]; mark != (redisview.Progress{}) {
@@ -157,5 +162,22 @@ func TestEveryPartitionOfRedisIsRebuiltByItsProjector(t *testing.T) {
 	p = &projected{marks: map[int32]redisview.Progress{}, nobody: errors.New("away")}
 	if err := rebuild.Redis(t.Context(), p, 1, func(int32, int32) {}); !errors.Is(err, p.nobody) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Without its progress the projector would not know that it has to replace what Redis has.
+func TestRedisIsNotRebuiltWhileAStoreAwaitsALogEpoch(t *testing.T) {
+	t.Parallel()
+	now := schemas.MillisOf(time.Now())
+	awaits := redisview.Process{Role: "lastseen", Instance: "b", At: now, Totals: map[string]float64{redisview.LogEpochAwaited: 7}}
+	mark := redisview.Progress{Epoch: 5, Next: 3}
+	p := &projected{marks: map[int32]redisview.Progress{0: mark}, running: []redisview.Process{{Role: "lastseen", Instance: "a", At: now}, awaits}}
+	err := rebuild.Redis(t.Context(), p, 1, func(int32, int32) {})
+	if err == nil || !strings.Contains(err.Error(), "lastseen b waits for log epoch 7") || p.marks[0] != mark {
+		t.Errorf("error %v, progress %+v", err, p.marks[0])
+	}
+	p.running[1].At -= schemas.Millis(time.Hour / time.Millisecond) // it was killed
+	if err := rebuild.Redis(t.Context(), p, 1, func(int32, int32) {}); err != nil || !slices.Equal(p.rebuilt, []int32{0}) {
+		t.Errorf("error %v, rebuilt %v", err, p.rebuilt)
 	}
 }

@@ -15,11 +15,24 @@ const timeout = 30 * time.Second
 type view interface {
 	Progress(ctx context.Context, partition int32) (redisview.Progress, error)
 	Move(ctx context.Context, partition int32, from, to redisview.Progress) (redisview.Progress, error)
+	Processes(ctx context.Context) ([]redisview.Process, error)
 }
 
 // Redis makes the owning projectors rebuild all partitions, one after the other, and waits for them. It
-// calls progress with the number of rebuilt partitions.
+// calls progress with the number of rebuilt partitions. It refuses while a projector waits for a log epoch: without
+// the progress nobody would know that Redis has to be replaced.
 func Redis(ctx context.Context, view view, partitions int32, progress func(done, all int32)) error {
+	processes, err := view.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range processes {
+		epoch := int64(p.Totals[redisview.LogEpochAwaited])
+		if epoch != 0 && time.Since(p.At.Time()) < redisview.ProcessLifetime {
+			return fmt.Errorf("%s %s waits for log epoch %d, because Kafka was restored from a copy older than a store: "+
+				"start the detectors with --min-log-epoch as docs/how-to/backup.md says, and Redis is rebuilt then", p.Role, p.Instance, epoch)
+		}
+	}
 	for p := range partitions {
 		progress(p, partitions)
 		if err := rebuild(ctx, view, p); err != nil {

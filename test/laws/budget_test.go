@@ -27,7 +27,7 @@ var budget = map[string]struct{ code, tests int }{
 	"fanout":   {6850, 7450},
 	"ingest":   {2350, 2750},
 	"internal": {15850, 14500},
-	"lastseen": {9500, 9000},
+	"lastseen": {9500, 9050},
 	"schemas":  {3200, 2400},
 	"test":     {0, 30500},
 	"tools":    {9400, 3350},
