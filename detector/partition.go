@@ -280,6 +280,9 @@ func (r *refusing) goesOn(now time.Time, m *Metrics) bool {
 }
 
 func (r *refusing) end(m *Metrics) {
+	if r.since.IsZero() {
+		return
+	}
 	if r.counted {
 		m.Refusing.Dec()
 	}

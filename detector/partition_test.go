@@ -331,6 +331,13 @@ func TestALostCommitBeginsTheLogEpochThatTheStoresAwaitIfTheTopicsKnowALowerOne(
 	if got := l.p.machine.LogEpoch(); got != 3 {
 		t.Errorf("log epoch %d begins, want 3", got)
 	}
+	l.write(start, beat(1, 0))
+	committed, metadata := l.p.Next(), l.p.Checkpoint()
+	l.heartbeats, l.topicID, l.minLogEpoch = nil, [16]byte{2}, 6 // the topic was created again
+	l.restore(committed, metadata)
+	if got := l.p.machine.LogEpoch(); got != 6 {
+		t.Errorf("log epoch %d begins with another topic, want 6", got)
+	}
 }
 
 func TestALostCommitReadsTheTailOfTheTransitionsOnly(t *testing.T) {

@@ -145,6 +145,7 @@ func TestAPartitionOfWhichAllFramesOfAMinuteAreRefusedRaisesAnAlarm(t *testing.T
 	for range 2 {
 		tick(60_000, off)
 	}
+	refusing(1)
 	l.warnings.Reset()
 	l.p.Close()
 	refusing(0)
