@@ -202,8 +202,9 @@ func (c *containers) build() string {
 			c.Fatalf("%s: %v\n%s", build, err, said)
 		}
 		version, err := exec.Command(out, "--version").Output()
-		if err != nil || !strings.HasPrefix(string(version), "stillhere 1.2.3-test (") {
-			c.Errorf("the program says that it is version %q (%v)", version, err)
+		want := fmt.Sprintf("stillhere 1.2.3-test (commit unknown of unknown date, %s, %s/%s)\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		if err != nil || string(version) != want {
+			c.Errorf("the program says that it is version %q (%v), want %q", version, err, want)
 		}
 		return out
 	}
