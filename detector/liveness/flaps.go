@@ -79,7 +79,7 @@ func (m *Machine) forgetInstants(u *user) {
 	if f.waiting != nil || u.since == 0 && f.publishedAt == 0 {
 		return
 	}
-	decided := m.decided()
+	decided := m.clock.wall(m.handled() - lateRows)
 	if f.publishedAt <= max(u.since, decided) {
 		f.publishedAt = 0
 	}
@@ -100,11 +100,18 @@ func (m *Machine) decidedAt(u *user) presence {
 	return m.clock.at(last) + lateRows + 1
 }
 
+// handled is the instant that is being handled: that of the limit, but not before the evaluation clock at the
+// record before, or the evaluation clock if all limits have been handled. No change to come lies a report's
+// longest time before it, so what is forgotten by it does not depend on where a tick was.
+func (m *Machine) handled() presence {
+	return min(m.evaluated, max(m.evaluation.from, m.evaluation.at))
+}
+
 // refill drops the bucket of u, who is not offline, if it has been full for so long that no report of that time
 // can come, by the pipeline's policy.
 func (m *Machine) refill(u *user) {
 	f := &u.flaps
-	if f.bucket != (schemas.Bucket{}) && f.waiting == nil && m.full(u) <= m.evaluated-m.pipeline.presentFor {
+	if f.bucket != (schemas.Bucket{}) && f.waiting == nil && m.full(u) <= m.handled()-m.pipeline.presentFor {
 		f.bucket = schemas.Bucket{}
 	}
 	m.forgetInstants(u)

@@ -42,7 +42,7 @@ type life struct {
 	id       string
 	epoch    schemas.Millis
 	heard    schemas.Millis // log time of its last frame
-	lostAt   schemas.Millis // log time of the record at which it ended; 0: it has not, or is a standIn
+	lostAt   schemas.Millis // log time at which it ended; 0: it has not, or is a standIn
 	end      ending
 	used     bool
 	reports  int // that came through it, byes included
@@ -248,11 +248,11 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 	if e.life == 0 {
 		return
 	}
-	l := &g.lives[e.life]
-	if g.silentAt(c, l.heard) <= c.presence() {
-		why = silent
+	l, at := &g.lives[e.life], c.now
+	if limit := g.silentAt(c, l.heard); limit <= c.presence() {
+		why, at = silent, c.wall(limit)
 	}
-	l.end, l.lostAt = why, c.now
+	l.end, l.lostAt = why, at
 	if why == silent {
 		g.silenced += l.present
 		if l.present > 0 {

@@ -254,7 +254,7 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	if stop, stops := m.replayStop(); stops {
 		m.stopTime(m.evaluation.x, stop.Start)
 	}
-	m.evaluated = m.evaluation.x
+	m.evaluated, m.evaluation.at = m.evaluation.x, m.evaluation.x
 	m.slice.resume = schemas.PublishedUpTo{}
 	m.judgeNamed()
 	if f.Tick {

@@ -97,7 +97,7 @@ type life struct {
 	of        origin
 	heard     schemas.Millis // log time of its last frame
 	end       ending
-	endedAt   schemas.Millis // log time of the record at which it ended
+	endedAt   schemas.Millis // log time at which it ended
 	forwarded bool           // stands for a gateway that writes to another partition
 	lasts     bool           // is never lost
 }
@@ -213,10 +213,11 @@ func (w *world) lose(g *gateway, why ending) {
 	if g.life == nil {
 		return
 	}
-	if w.fallsSilent(g.life.heard) <= w.presence(w.now) {
-		why = bySilence
+	at := w.now
+	if limit := w.fallsSilent(g.life.heard); limit <= w.presence(w.now) {
+		why, at = bySilence, w.wall(limit)
 	}
-	g.life.end, g.life.endedAt = why, w.now
+	g.life.end, g.life.endedAt = why, at
 	g.life = nil
 }
 

@@ -119,7 +119,9 @@ type world struct {
 	offset int64
 	x      millis // evaluation clock
 	before millis // the evaluation clock at the record before
-	caused map[schemas.UserID]int
+	// reached is the instant being handled: that of the limit, but not before before, and then x.
+	reached millis
+	caused  map[schemas.UserID]int
 }
 
 func newWorld(log *Log) *world {
@@ -158,10 +160,12 @@ func (w *world) record(index int) {
 		w.disarmed = true
 	}
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
+	w.reached = w.before
 	w.writePresumed()
 	before := len(w.out)
 	named := w.takeNames(&f)
 	w.evaluate()
+	w.reached = w.x
 	w.judgeNamed(named)
 	w.apply(&f)
 	w.updateBreaker()

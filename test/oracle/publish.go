@@ -428,10 +428,11 @@ func (w *world) forgetInstants(u *user) {
 	if u.waits != nil {
 		return
 	}
-	if u.publishedAt <= max(u.since, w.decided()) {
+	decided := w.wall(w.reached - lateRows)
+	if u.publishedAt <= max(u.since, decided) {
 		u.publishedAt = 0
 	}
-	if u.state == schemas.Offline && !u.hidden && u.since <= w.decided() {
+	if u.state == schemas.Offline && !u.hidden && u.since <= decided {
 		u.since = 0
 	}
 }

@@ -16,7 +16,7 @@ func (w *world) write(u *user) {
 		return
 	}
 	u.dirty = false
-	if u.state != schemas.Offline && u.bucket != nil && u.waits == nil && w.full(u) <= w.x-w.present {
+	if u.state != schemas.Offline && u.bucket != nil && u.waits == nil && w.full(u) <= w.reached-w.present {
 		u.bucket = nil
 	}
 	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,

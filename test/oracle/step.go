@@ -21,6 +21,7 @@ func (w *world) evaluate() {
 		if limit > w.x {
 			return
 		}
+		w.reached = max(w.before, limit)
 		w.instant(limit)
 	}
 }

@@ -30,6 +30,13 @@ func TestExtraTicksChangeNothingButVersions(t *testing.T) {
 	})
 }
 
+func TestExtraTicksAmongManyPoliciesChangeNothingButVersions(t *testing.T) {
+	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
+		h := withPolicies(fromSeed(seed), seed)
+		checkSame(t, impl, h, withExtraTicks(h, seed+1), "extra ticks change nothing but versions")
+	})
+}
+
 func TestFramesWrittenTwiceChangeNothingButVersions(t *testing.T) {
 	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
 		h := fromSeed(seed)
