@@ -49,7 +49,7 @@ func newIngest(d ingestDeps) (c component, err error) {
 	}
 	if d.erased != nil {
 		c.services = append(c.services, service{"erasures", loops, func(ctx context.Context) error {
-			return d.erased.Run(ctx, func(users []schemas.UserID) { gate.Erased(users); beats.Erased(users) })
+			return d.erased.Run(ctx, beats.Erased)
 		}})
 	}
 	c.onChange = []func(Config){

@@ -115,19 +115,19 @@ func (p *Partition) leaveOutMismatches() (why error) {
 	var users map[schemas.UserID]bool // of these rows
 	var row schemas.NamedRow
 	for names, i := p.frame.Names(), 0; names.Next(&row); i++ {
-		user, field := p.frame.User(row.Row), "named["+strconv.Itoa(i)+"]"
-		var err error
-		if !p.config.Users.Is(user, row.User()) {
-			err = idMismatch(field)
-		} else if !p.isCalled(user, row.User(), true) {
-			err = nameMismatch(field)
+		user, mismatch := p.frame.User(row.Row), nameMismatch
+		switch {
+		case p.settled == nil && p.names.has(user, row.User()):
+			continue
+		case !p.config.Users.Is(user, row.User()):
+			mismatch = idMismatch
+		case p.isCalled(user, row.User(), true):
+			continue
 		}
-		if err != nil {
-			if left == nil {
-				left, users, why = map[int]bool{}, map[schemas.UserID]bool{}, err
-			}
-			left[row.Row], users[user] = true, true
+		if left == nil {
+			left, users, why = map[int]bool{}, map[schemas.UserID]bool{}, mismatch("named["+strconv.Itoa(i)+"]")
 		}
+		left[row.Row], users[user] = true, true
 	}
 	if why == nil {
 		return nil

@@ -147,6 +147,22 @@ func (n *names) find(id schemas.UserID) (*nameShard, int, nameEntry) {
 	return s, 0, nil
 }
 
+// has reports whether a user who is here is known under this name. It computes no hash: no other id has the name.
+func (n *names) has(id schemas.UserID, name schemas.Name) bool {
+	shard, part := place(id)
+	s := n.shards[shard]
+	if s == nil {
+		return false
+	}
+	for i := s.home(part); s.slots[i] != 0; i = s.after(i) {
+		if isOf(s.slots[i], part) && s.entry(offset(s.slots[i])).is(name) {
+			_, gone := n.left[id]
+			return !gone
+		}
+	}
+	return false
+}
+
 // of is the name of a user; the zero value if it is not known. It stays valid.
 func (n *names) of(id schemas.UserID) schemas.Name {
 	if _, _, e := n.find(id); e != nil {

@@ -69,22 +69,16 @@ func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies adm
 // Erases lets users and administrators erase users. Call it before Routes.
 func (g *Gate) Erases(copies Copies) { g.copies = copies }
 
-// Erased says that Kafka has acknowledged erasures of users: their names are written again with their next
-// beats. Any goroutine may call it.
-func (g *Gate) Erased(users []schemas.UserID) { g.writer.erased(users) }
-
-// spread lets this process and the others know that Kafka has acknowledged the erasure of a user. If Kafka does
-// not take the record, the others write the name again within coalesce.NamedEvery: the erasure is done all
-// the same. With --ids int there are no names. done is called once.
+// spread lets gateways know that Kafka has acknowledged the erasure of a user. If Kafka does not take the record, they
+// write the name again within coalesce.NamedEvery: the erasure is done all the same. With --ids int there are no names.
+// done is called once.
 func (g *Gate) spread(user schemas.UserID, done func()) {
 	if !g.cfg.Users.Text() {
 		done()
 		return
 	}
-	users := []schemas.UserID{user}
-	g.Erased(users)
 	// The producer logs a missing right, and the metrics count other failures.
-	g.writer.append("erasures", 0, schemas.ErasureRecords(users)[0], func(error) { done() })
+	g.writer.append("erasures", 0, schemas.ErasureRecords([]schemas.UserID{user})[0], func(error) { done() })
 }
 
 // deleteUser appends the erasure of a user in a frame of its own. The log orders it among the beats.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,41 @@ func TestAnErasureIsAnsweredWithTheDayOnWhichTheLastCopyIsGone(t *testing.T) {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// erasing runs a test with an endpoint that erases, in virtual time.
+func erasing(t *testing.T, cfg ingest.Config, test func(d endpoint)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := endpoint{t: t, log: &beattest.Log{Partitions: partitions}}
+		d.mux, d.stop = startWith(t, cfg, d.log, func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
+		test(d)
+		d.stop()
+	})
+}
+
+func TestAnErasureIsSpreadWhenKafkaHasItAndDoneWhateverBecomesOfThat(t *testing.T) {
+	t.Parallel()
+	erasing(t, byName(), func(d endpoint) {
+		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 200, "")
+		ann := people.ID("", "ann")
+		if w := d.log.Written(); len(w) != 2 || w[0].Erased != ann || !slices.Equal(w[1].Spread, []schemas.UserID{ann}) {
+			t.Errorf("written is %+v", w)
+		}
+		d.log.RefuseTopic(schemas.Erasures, errors.New("no such topic"))
+		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 200, "")
+		d.log.RefuseTopic(schemas.Heartbeats, errors.New("no brokers"))
+		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 503, "")
+		if w := d.log.Written(); len(w) != 3 || w[2].Erased != ann {
+			t.Errorf("written is %+v", w)
+		}
+	})
+	erasing(t, config(), func(d endpoint) {
+		d.wants(d.send(http.MethodDelete, "/presence/7", ""), 200, "")
+		if w := d.log.Written(); len(w) != 1 || w[0].Erased != 7 {
+			t.Errorf("in int mode written is %+v", w)
 		}
 	})
 }

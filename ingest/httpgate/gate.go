@@ -1,7 +1,6 @@
 package httpgate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,13 +57,10 @@ func New(cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) (*Gate, 
 	return g, nil
 }
 
-// Follow applies ForgetAfter, NameAfter and HTTP.MaxDevices of cfg, as after a change of the detector's
+// Follow applies ForgetAfter and HTTP.MaxDevices of cfg, as after a change of the detector's
 // policy. It may be called from any goroutine.
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.maxDevices.Store(int64(cfg.HTTP.MaxDevices))
-	g.writer.mu.Lock()
-	g.writer.named.silence.Set(g.now(), cmp.Or(cfg.NameAfter, cfg.ForgetAfter))
-	g.writer.mu.Unlock()
 	g.gateways.mu.Lock()
 	defer g.gateways.mu.Unlock()
 	g.gateways.cfg.ForgetAfter = cfg.ForgetAfter

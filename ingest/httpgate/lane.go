@@ -69,21 +69,17 @@ type shipment struct {
 	lane   *lane
 	frames []frame
 	rows   int
-	sent   []sentRow     // of all rows, with --ids text
-	sealed time.Duration // when
 	calls  []*call
 	left   atomic.Int32 // unacknowledged frames
 	failed atomic.Pointer[error]
 }
 
-// seal takes everything out of the lane, with the ages at now and the names that are due.
-func (l *lane) seal(now time.Duration, named *nameTimes) *shipment {
-	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls, sealed: now}
+// seal takes everything out of the lane, with the ages at now. A request has no session whose names the detector would
+// know, so each row has its name, with --ids text. A bye has none: it must not bring back that of an erased user.
+func (l *lane) seal(now time.Duration) *shipment {
+	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}
 	head := schemas.FrameHead{Gateway: l.key.gateway, GatewayEpoch: l.key.epoch}
 	beats := make([]schemas.Beat, 0, min(len(l.rows), schemas.MaxFrameRows))
-	if l.names != nil {
-		s.sent = make([]sentRow, 0, len(l.rows))
-	}
 	for rest, names := l.rows, l.names; len(rest) > 0; {
 		n := min(len(rest), schemas.MaxFrameRows)
 		beats = beats[:0]
@@ -93,7 +89,12 @@ func (l *lane) seal(now time.Duration, named *nameTimes) *shipment {
 		}
 		value := schemas.AppendFrame(nil, head, beats)
 		if names != nil {
-			value, names = s.appendNames(value, beats, names, now, named), names[n:]
+			for i := range beats {
+				if !beats[i].Bye {
+					value = schemas.AppendNamedRow(value, i, names[i])
+				}
+			}
+			names = names[n:]
 		}
 		s.frames = append(s.frames, frame{value: value, rows: n})
 		rest = rest[n:]

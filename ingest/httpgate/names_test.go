@@ -3,13 +3,12 @@ package httpgate_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -81,52 +80,17 @@ func TestBeatsAreOfTheUsersWhomTheyName(t *testing.T) {
 	}
 }
 
-func TestANameIsWrittenWithTheFirstBeatAndAgainWhenItMayBeMissing(t *testing.T) {
+// A bye must not bring back the name of an erased user.
+func TestEachBeatHasItsNameAndAByeHasNone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, byName(), func(d endpoint) {
-		const beat, bye = `{"beats":[{"user_id":"ann","device_id":"a"}]}`, `{"beats":[{"user_id":"ann","device_id":"a","bye":true}]}`
-		ann := schemas.Name{Text: "ann"}
-		says := func(body string, wantsName bool, when string) {
-			t.Helper()
+		const frame = `{"beats":[{"user_id":"ann","device_id":"a","bye":true},{"user_id":"bob","device_id":"b"}]}`
+		for range 2 {
 			before := len(d.log.Written())
-			d.wants(d.post(body), 202, "")
-			got := names(d.log.Written()[before:])
-			if named := got[people.ID("", "ann")] == ann; named != wantsName {
-				t.Errorf("%s: named is %v", when, named)
-			}
-		}
-		d.log.Refuse(errors.New("no brokers"))
-		d.wants(d.post(beat), 503, "")
-		d.log.Refuse(nil)
-		says(beat, true, "after a failed first beat")
-		for range 19 {
-			pass(15 * time.Second)
-			says(beat, false, "a repeat")
-		}
-		pass(15 * time.Second)
-		says(beat, true, "after five minutes")
-		pass(15 * time.Second)
-		says(beat, false, "after that")
-		pass(2 * time.Minute)
-		says(beat, true, "after a silence")
-		says(bye, false, "a bye")
-		says(beat, true, "after a bye")
-	})
-}
-
-func TestANameIsWrittenAgainWhenTheShortestPolicyHasLetTheUserGo(t *testing.T) {
-	t.Parallel()
-	config := byName()
-	config.Config = config.Under(schemas.Policy{HeartbeatInterval: 2 * time.Second, OnlineTTL: 6 * time.Second, OfflineDebounce: 2 * time.Second},
-		map[string]*schemas.Policy{"calm": {HeartbeatInterval: 20 * time.Second, OnlineTTL: 40 * time.Second}})
-	inBubble(t, config, func(d endpoint) {
-		for _, pause := range []time.Duration{0, 7 * time.Second, 8 * time.Second} {
-			pass(pause)
-			before := len(d.log.Written())
-			d.wants(d.post(`{"beats":[{"user_id":"ann","device_id":"a"}]}`), 202, "")
-			_, named := names(d.log.Written()[before:])[people.ID("", "ann")]
-			if wants := pause != 7*time.Second; named != wants {
-				t.Errorf("after a silence of %s named is %v", pause, named)
+			d.wants(d.post(frame), 202, "")
+			want := map[schemas.UserID]schemas.Name{people.ID("", "bob"): {Text: "bob"}}
+			if got := names(d.log.Written()[before:]); !maps.Equal(got, want) {
+				t.Errorf("the names are %v, want %v", got, want)
 			}
 		}
 	})

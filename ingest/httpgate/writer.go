@@ -27,7 +27,6 @@ type writer struct {
 
 	mu      sync.Mutex // protects the fields below; never held while appending
 	lanes   map[laneKey]*lane
-	named   nameTimes
 	waiting int // unacknowledged rows; bounded by MaxWaiting
 	stopped bool
 }
@@ -95,7 +94,7 @@ func (w *writer) write(
 	rest := false
 	for _, l := range touched {
 		if l.inFlight == 0 {
-			leaving = append(leaving, l.seal(w.now(), &w.named))
+			leaving = append(leaving, l.seal(w.now()))
 		} else {
 			rest = true
 		}
@@ -124,7 +123,7 @@ func (w *writer) flush() {
 	w.mu.Lock()
 	for _, l := range w.lanes {
 		if len(l.rows) > 0 && l.inFlight < maxInFlight {
-			ready = append(ready, l.seal(w.now(), &w.named))
+			ready = append(ready, l.seal(w.now()))
 		}
 	}
 	w.inFlight.Add(len(ready))
@@ -163,16 +162,6 @@ func (w *writer) append(kind string, rows int, record schemas.Outgoing, done fun
 	})
 }
 
-// erased makes the next beats of users whose erasures Kafka has acknowledged tell their names, because the
-// detector has forgotten them.
-func (w *writer) erased(users []schemas.UserID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, user := range users {
-		w.named.erased(user, w.now())
-	}
-}
-
 // settle runs on a goroutine of the log.
 func (w *writer) settle(s *shipment) {
 	defer w.inFlight.Done()
@@ -184,9 +173,6 @@ func (w *writer) settle(s *shipment) {
 	l := s.lane
 	l.inFlight--
 	w.waiting -= s.rows
-	if err == nil {
-		w.named.learn(s.sent, s.sealed)
-	}
 	more := len(l.rows) > 0
 	if !more && l.inFlight == 0 {
 		delete(w.lanes, l.key)
