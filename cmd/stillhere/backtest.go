@@ -72,7 +72,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 				return misused(fmt.Errorf("--policy: %w; a name is log, default, a preset or the id of a policy", err))
 			}
 		}
-		p, err := backtest.ParsePolicy(name, text, c.Tenant != nil)
+		p, err := backtest.ParsePolicy(name, text, schemas.DefaultPolicy(), c.Tenant != nil)
 		if err != nil {
 			return misused(fmt.Errorf("--policy: %w", err))
 		}

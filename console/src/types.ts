@@ -204,23 +204,30 @@ export interface Difference {
   policy: number;
 }
 
+interface Spread {
+  count: number;
+  p50: number;
+  p99: number;
+}
+
+/** What a policy would have published, as stillhere backtest says it. */
 export interface Outcome {
-  id?: string | null;
-  name?: string | null;
-  changes: number;
-  online: number;
-  away: number;
-  offline: number;
-  returns_within_60s?: number | null;
-  offline_later_seconds?: { p50: number | null; p99: number | null } | null;
-  differences?: Difference[] | null;
+  policy: string;
+  policy_id: string;
+  transitions: number;
+  to_online: number;
+  to_away: number;
+  to_offline: number;
+  flaps: number;
+  time_to_offline_ms: Spread;
 }
 
 export interface Backtest {
   progress?: { records: number; total: number | null };
   from?: string;
   to?: string;
-  as_published?: Outcome;
-  policies?: Outcome[];
+  /** What was published, the policy in force, and the one of the form. */
+  policies?: [Outcome, Outcome, Outcome];
+  differences?: Difference[];
   error?: { code: string; message: string; field?: string };
 }

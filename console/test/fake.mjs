@@ -509,35 +509,30 @@ export class Fake {
       write({ progress: { records: done, total } });
       if (done < total) return;
       clearInterval(timer);
-      const result = { changes: 1204, online: 402, away: 410, offline: 392, returns_within_60s: 88 };
+      const outcome = (policy, [transitions, to_online, to_away, to_offline, flaps], [p50, p99]) => ({
+        policy,
+        policy_id: "4f0c9a17be22",
+        transitions,
+        to_online,
+        to_away,
+        to_offline,
+        flaps,
+        time_to_offline_ms: { count: to_offline, p50, p99 },
+      });
+      const was = [1204, 402, 410, 392, 88];
       write({
         from: iso(this.began - minutes * 60_000),
         to: iso(this.began),
-        as_published: result,
         policies: [
-          {
-            id: "4f0c9a17be22",
-            name: "in force",
-            ...result,
-            offline_later_seconds: { p50: 0, p99: 0 },
-            differences: [],
-          },
-          {
-            id: "7be1c2d90a3f",
-            name: "asked",
-            changes: 1031,
-            online: 349,
-            away: 352,
-            offline: 330,
-            returns_within_60s: 21,
-            offline_later_seconds: { p50: 45, p99: 46.2 },
-            differences: Array.from({ length: 12 }, (_, i) => ({
-              user_id: this.nameOf(i),
-              as_published: 14 - i,
-              policy: 2,
-            })),
-          },
+          outcome("as published", was, [300_000, 301_000]),
+          outcome("in force", was, [300_000, 301_000]),
+          outcome("asked", [1031, 349, 352, 330, 21], [345_000, 347_200]),
         ],
+        differences: Array.from({ length: 12 }, (_, i) => ({
+          user_id: this.nameOf(i),
+          as_published: 14 - i,
+          policy: 2,
+        })),
       });
       answer.end();
     }, 60);

@@ -123,71 +123,25 @@ func (o operator) events(since string, each func(feedEvent) bool) {
 	o.Fatal("the feed ended too early")
 }
 
-// resumes checks that a client of the feed gets what it has missed, and is told where it cannot.
-func (o operator) resumes(user string) {
-	o.Helper()
-	id := ""
-	o.events("", func(e feedEvent) bool {
-		id = e.id
-		return false
-	})
-	var missed []string
-	for range 2 {
-		o.beat(false, user)
-		o.beat(true, user)
-		missed = append(missed, "online", "bye")
-		time.Sleep(30 * time.Second) // virtual: the bye's debounce
-	}
-	for range 2 { // an id may be used again
-		var got []string
-		last := ""
-		o.events(id, func(e feedEvent) bool {
-			if e.kind == "change" {
-				got, last = append(got, e.UserID), e.id
-			}
-			return e.kind != "position"
-		})
-		if len(got) != len(missed) || got[0] != user {
-			o.Errorf("a client that missed %d changes of %s gets those of %q", len(missed), user, got)
-		}
-		o.events(last, func(e feedEvent) bool {
-			if e.kind == "change" || e.kind == "skipped" {
-				o.Errorf("a client that missed nothing gets %+v", e)
-			}
-			return e.kind != "position"
-		})
-	}
-	for text, known := range map[string]bool{"made-up": false, id[:len(id)-4]: false} {
-		o.events(text, func(e feedEvent) bool {
-			if e.kind == "skipped" && (e.From != "") != known {
-				o.Errorf("what is skipped after %q is %+v", text, e)
-			}
-			return e.kind != "skipped"
-		})
-	}
-}
-
 // published is what a policy has published, or would have.
 type published struct {
-	Changes int `json:"changes"`
-	Online  int `json:"online"`
-	Away    int `json:"away"`
-	Offline int `json:"offline"`
-	Returns int `json:"returns_within_60s"`
+	Changes int `json:"transitions"`
+	Online  int `json:"to_online"`
+	Away    int `json:"to_away"`
+	Offline int `json:"to_offline"`
+	Returns int `json:"flaps"`
 }
 
-// trial is the answer of what if.
+// trial is the answer of what if: what was published, the policy in force and the one asked for.
 type trial struct {
-	Published published `json:"as_published"`
-	Policies  []struct {
-		Name string
+	Policies []struct {
 		published
-		Later       struct{ P50, P99 float64 } `json:"offline_later_seconds"`
-		Differences []struct {
-			UserID      string `json:"user_id"`
-			AsPublished int    `json:"as_published"`
-			Policy      int
-		}
+		ToOffline struct{ P99 int } `json:"time_to_offline_ms"`
+	}
+	Differences []struct {
+		UserID      string `json:"user_id"`
+		AsPublished int    `json:"as_published"`
+		Policy      int
 	}
 }
 
@@ -195,11 +149,11 @@ func (o operator) whatIf(setting, value string) (t trial) {
 	o.Helper()
 	status, answer := o.ask(http.MethodPost, o.api+"/console/api/whatif", map[string]any{"policy": map[string]string{setting: value}})
 	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
-	if err := json.Unmarshal(lines[len(lines)-1], &t); err != nil || status != http.StatusOK || len(t.Policies) != 2 {
+	if err := json.Unmarshal(lines[len(lines)-1], &t); err != nil || status != http.StatusOK || len(t.Policies) != 3 {
 		o.Fatalf("what if %s were %s is answered %d %s", setting, value, status, answer)
 	}
-	if t.Policies[0].published != t.Published || len(t.Policies[0].Differences) != 0 {
-		o.Errorf("the policy in force would have published %+v, and has published %+v", t.Policies[0], t.Published)
+	if t.Policies[1] != t.Policies[0] {
+		o.Errorf("the policy in force would have published %+v, and has published %+v", t.Policies[1], t.Policies[0])
 	}
 	return t
 }
@@ -295,20 +249,20 @@ func (o operator) knows(users []string) {
 	}
 
 	patient := o.whatIf("offline-debounce", "60s")
-	if want := (published{Changes: 10, Online: 6, Away: 2, Offline: 2, Returns: 2}); patient.Published != want {
-		o.Errorf("published was %+v, and the console says %+v", want, patient.Published)
+	if want := (published{Changes: 10, Online: 6, Away: 2, Offline: 2, Returns: 2}); patient.Policies[0].published != want {
+		o.Errorf("published was %+v, and the console says %+v", want, patient.Policies[0])
 	}
-	asked := patient.Policies[1]
+	asked := patient.Policies[2]
 	if want := (published{Changes: 8, Online: 5, Away: 1, Offline: 2, Returns: 1}); asked.published != want {
 		o.Errorf("a debounce of 60 s would have published %+v, and the console says %+v", want, asked.published)
 	}
-	if d := asked.Differences; len(d) != 1 || d[0].UserID != blinks || d[0].AsPublished != 3 || d[0].Policy != 1 {
+	if d := patient.Differences; len(d) != 1 || d[0].UserID != blinks || d[0].AsPublished != 3 || d[0].Policy != 1 {
 		o.Errorf("the differences are %+v, must be that %s changes once instead of three times", d, blinks)
 	}
-	if quick := o.whatIf("away-ttl", "120s").Policies[1]; quick.Changes != 10 || quick.Later.P99 != -180 || len(quick.Differences) != 0 {
+	quick := o.whatIf("away-ttl", "120s")
+	if by := quick.Policies[2].ToOffline.P99 - quick.Policies[0].ToOffline.P99; quick.Policies[2].Changes != 10 || by != -180_000 || len(quick.Differences) != 0 {
 		o.Errorf("an away-ttl of 120 s gives %+v", quick)
 	}
-	o.resumes(users[3] + "0")
 }
 
 // overview checks what is known of the processes.

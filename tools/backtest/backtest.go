@@ -22,9 +22,9 @@ type Options struct {
 	// WarmUp is how much of the beginning does not count. Records before From do not count either.
 	WarmUp time.Duration
 	From   schemas.Millis
-	// Each, if not nil, is called for each transition that counts, with the index of the policy. It is valid
-	// until Each returns.
-	Each func(policy int, t *schemas.Transition)
+	// Each, if not nil, is called for each transition that counts, with the index of its outcome in the report. It is
+	// valid until Each returns.
+	Each func(outcome int, t *schemas.Transition)
 	// Progress, if not nil, is called now and then with the number of records applied.
 	Progress func(records int64)
 }
@@ -48,18 +48,25 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 			return nil, fmt.Errorf("--tenant: no user of tenant %q is named in these heartbeats", *o.Tenant)
 		}
 	}
+	each := o.Each
+	if each == nil {
+		each = func(int, *schemas.Transition) {}
+	}
+	publisher, publishes := from.(Publisher)
 	trials := make([]*trial, len(o.Policies))
 	for i, p := range o.Policies {
 		var err error
 		if trials[i], err = newTrial(p, from, known, o); err != nil {
 			return nil, err
 		}
-		if o.Each != nil {
-			trials[i].each = func(t *schemas.Transition) { o.Each(i, t) }
+		outcome := i
+		if publishes {
+			outcome++
 		}
+		trials[i].each = func(t *schemas.Transition) { each(outcome, t) }
 	}
 	var frame schemas.Frame
-	within := newCounted(from.Partitions(), schemas.Millis(o.WarmUp.Milliseconds()))
+	within := newCounted(from.Partitions(), o.From, schemas.Millis(o.WarmUp.Milliseconds()))
 	err := from.Each(ctx, func(record *schemas.Record) error {
 		at := max(record.Time, trials[0].machines[record.Partition].LogTime())
 		if frame.Decode(record.Value) != nil || frame.CheckEpoch(at) != nil { // is a dead letter
@@ -76,7 +83,7 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 			r.From = record.Time
 		}
 		r.To = max(r.To, record.Time)
-		if within.take(record) && record.Time >= o.From {
+		if within.take(record) {
 			r.Counted++
 		}
 		for _, t := range trials {
@@ -90,8 +97,9 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the recorded heartbeats: %w", err)
 	}
-	if publisher, ok := from.(Publisher); ok {
-		outcome, err := published(ctx, publisher, r, within, trials[0])
+	r.From = max(r.From, o.From)
+	if publishes {
+		outcome, err := published(ctx, publisher, r, within, trials[0], func(t *schemas.Transition) { each(0, t) })
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +122,7 @@ type trial struct {
 	machines []*liveness.Machine
 	begun    []schemas.Millis // when the first record of a partition was written; 0: none yet
 	out      liveness.Output
-	each     func(*schemas.Transition) // nil: nobody asks
+	each     func(*schemas.Transition)
 
 	o         Outcome
 	left      map[schemas.UserID]schemas.Millis // when a user who was online last left
@@ -183,9 +191,7 @@ func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
 	for i := range t.out.Transitions {
 		if c := &t.out.Transitions[i]; t.counts(c.User) {
 			t.count(c, m.LogTime(), second)
-			if t.each != nil {
-				t.each(c)
-			}
+			t.each(c)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -52,9 +53,9 @@ func heartbeats(t *testing.T) []byte {
 
 func policies(t *testing.T) []Policy {
 	t.Helper()
-	usual, err := ParsePolicy("usual.yaml", nil, false)
+	usual, err := ParsePolicy("usual.yaml", nil, liveness.Defaults(), false)
 	must(t, err)
-	patient, err := ParsePolicy("etc/patient.yaml", []byte("online_ttl: 60s\naway_ttl: 0\n"), false)
+	patient, err := ParsePolicy("etc/patient.yaml", []byte("online_ttl: 60s\naway_ttl: 0\n"), liveness.Defaults(), false)
 	must(t, err)
 	return []Policy{usual, patient}
 }
@@ -150,14 +151,19 @@ func TestPoliciesAreCheckedAndNamed(t *testing.T) {
 		"cohort_rate: 0":                 "cohort_rate",
 		"idle_after: 20":                 "is no duration",
 		"idle_after: 2m\nidle-after: 3m": "line 2: idle-after is there twice",
+		"max_devices:":                   `max_devices: "" is no whole number`,
+		`{"online-ttl": 45}`:             `online_ttl: "45" is no duration`,
+		`{"announce-devices": []}`:       "announce_devices: \"\" is no switch",
 	} {
-		if _, err := ParsePolicy("p.yaml", []byte(text), false); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p.yaml: ") {
+		if _, err := ParsePolicy("p.yaml", []byte(text), liveness.Defaults(), false); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p.yaml: ") {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}
-	p, err := ParsePolicy("a/b.yaml", []byte("idle_after: 0\nannounce-devices: false\nonline-ttl: 10s\n"), false)
+	base := liveness.Defaults()
+	base.AwayTTL = 7 * time.Minute
+	p, err := ParsePolicy("a/b.yaml", []byte("idle_after: 0\nannounce-devices: false\nonline-ttl: 10s\n"), base, false)
 	must(t, err)
-	if p.Name != "b" || p.Settings.IdleAfter != 0 || p.Settings.AnnounceDevices || p.Settings.HeartbeatInterval != 5*time.Second {
+	if p.Name != "b" || p.Settings.IdleAfter != 0 || p.Settings.AnnounceDevices || p.Settings.AwayTTL != base.AwayTTL || p.Settings.HeartbeatInterval != 5*time.Second {
 		t.Errorf("read as %+v", p)
 	}
 }

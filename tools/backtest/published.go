@@ -51,28 +51,28 @@ func (l *Live) Published(ctx context.Context, since schemas.Millis,
 // offsets are the heartbeats of a partition that count: from is the first after the warm-up, -1 for none.
 type offsets struct{ from, to int64 }
 
-// counted notes which heartbeats count.
+// counted notes which heartbeats count: those from an instant on, after the warm-up.
 type counted struct {
-	warmUp schemas.Millis
-	begun  []schemas.Millis
-	of     []offsets
+	since, warmUp schemas.Millis
+	begun         []schemas.Millis
+	of            []offsets
 }
 
-func newCounted(partitions int32, warmUp schemas.Millis) *counted {
-	c := &counted{warmUp: warmUp, begun: make([]schemas.Millis, partitions), of: make([]offsets, partitions)}
+func newCounted(partitions int32, since, warmUp schemas.Millis) *counted {
+	c := &counted{since: since, warmUp: warmUp, begun: make([]schemas.Millis, partitions), of: make([]offsets, partitions)}
 	for i := range c.of {
 		c.of[i].from = -1
 	}
 	return c
 }
 
-// take reports whether the warm-up is over.
+// take reports whether a heartbeat counts.
 func (c *counted) take(r *schemas.Record) bool {
 	if c.begun[r.Partition] == 0 {
 		c.begun[r.Partition] = r.Time
 	}
 	of := &c.of[r.Partition]
-	if of.from < 0 && r.Time >= c.begun[r.Partition]+c.warmUp {
+	if of.from < 0 && r.Time >= max(c.since, c.begun[r.Partition]+c.warmUp) {
 		of.from = r.Offset
 	}
 	of.to = r.Offset
@@ -87,7 +87,9 @@ func (c *counted) has(cause int64, t *schemas.Transition) bool {
 
 // published is the outcome that the log of changes has of the heartbeats that count. Its changes are noticed when they
 // are in the log. like is a trial of the same heartbeats.
-func published(ctx context.Context, from Publisher, r *Report, within *counted, like *trial) (Outcome, error) {
+func published(ctx context.Context, from Publisher, r *Report, within *counted, like *trial,
+	each func(*schemas.Transition),
+) (Outcome, error) {
 	t := &trial{
 		tenant: like.tenant, people: like.people, flap: like.flap, left: map[schemas.UserID]schemas.Millis{}, load: map[int64]int32{},
 		first: like.first, last: like.last, o: Outcome{Policy: AsPublished, Causes: map[string]int64{}},
@@ -97,6 +99,7 @@ func published(ctx context.Context, from Publisher, r *Report, within *counted, 
 		if within.has(cause, c) && c.At <= r.To && t.counts(c.User) {
 			t.o.PolicyID = c.Policy
 			t.count(c, record.Time, min(max(int64(record.Time)/1000, t.first), t.last))
+			each(c)
 		}
 		return nil
 	})

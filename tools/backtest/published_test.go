@@ -51,7 +51,22 @@ func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 		p.changes = append(p.changes, out.Transitions...)
 		return nil
 	}))
-	r, err := Run(t.Context(), p, Options{Policies: tried, Flap: 30 * time.Second, WarmUp: time.Minute})
+	for name, o := range map[string]Options{
+		"a warm-up": {WarmUp: time.Minute}, "an instant": {From: p.changes[0].At + 90_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Policies, o.Flap = tried, 30*time.Second
+			p.check(t, o)
+		})
+	}
+}
+
+// check tries policies, of which the first one is that of the changes.
+func (p *publisher) check(t *testing.T, o Options) {
+	t.Helper()
+	each := make([]int64, 3)
+	o.Each = func(outcome int, _ *schemas.Transition) { each[outcome]++ }
+	r, err := Run(t.Context(), p, o)
 	must(t, err)
 	if len(r.Policies) != 3 || r.Policies[0].Policy != AsPublished {
 		t.Fatalf("the report has %+v", r.Policies)
@@ -64,6 +79,14 @@ func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 	got.FanoutP99, got.FanoutPeak = want.FanoutP99, want.FanoutPeak
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if r.From < o.From {
+		t.Errorf("the report begins at %d, before %d", r.From, o.From)
+	}
+	for i, n := range each {
+		if n != r.Policies[i].Transitions {
+			t.Errorf("of outcome %d there were %d changes, and it has %d", i, n, r.Policies[i].Transitions)
+		}
 	}
 	var text strings.Builder
 	must(t, r.WriteText(&text))

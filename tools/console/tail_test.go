@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -11,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 )
-
-func jsonNumber(text string) json.Number { return json.Number(text) }
 
 // reads counts the reads of a tail.
 type reads struct {

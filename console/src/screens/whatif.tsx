@@ -270,20 +270,23 @@ function Run({
   );
 }
 
-function Result({ result: { from, to, as_published: published, policies = [] } }: { result: Backtest }) {
-  const all: Outcome[] = [...(published ? [{ ...published, name: "as published" }] : []), ...policies];
-  const rows: [string, (o: Outcome) => number | null | undefined, boolean][] = [
-    ["Changes", (o) => o.changes, true],
-    ["to online", (o) => o.online, true],
-    ["to away", (o) => o.away, true],
-    ["to offline", (o) => o.offline, true],
-    ["Returns within 60 s", (o) => o.returns_within_60s, true],
-    ["Offline later, median", (o) => o.offline_later_seconds?.p50, false],
-    ["Offline later, 99 %", (o) => o.offline_later_seconds?.p99, false],
+function Result({ result: { from, to, policies, differences } }: { result: Backtest }) {
+  if (!policies) return null;
+  const [published, base, asked] = policies;
+  const later = (of: "p50" | "p99") => (o: Outcome) =>
+    o.time_to_offline_ms.count && published.time_to_offline_ms.count && o !== published
+      ? (o.time_to_offline_ms[of] - published.time_to_offline_ms[of]) / 1000
+      : null;
+  const rows: [string, (o: Outcome) => number | null, boolean][] = [
+    ["Changes", (o) => o.transitions, true],
+    ["to online", (o) => o.to_online, true],
+    ["to away", (o) => o.to_away, true],
+    ["to offline", (o) => o.to_offline, true],
+    ["Returns within 60 s", (o) => o.flaps, true],
+    ["Offline later, median", later("p50"), false],
+    ["Offline later, 99 %", later("p99"), false],
   ];
-  const asked = policies[policies.length - 1];
-  const base = policies.length > 1 ? policies[0] : published;
-  const nameOf = (o: Outcome) => (o === asked ? "this form" : o.name || o.id || "policy");
+  const nameOf = (o: Outcome) => (o === asked ? "this form" : o.policy);
   return (
     <>
       {from && to && (
@@ -297,39 +300,37 @@ function Result({ result: { from, to, as_published: published, policies = [] } }
             <th scope="col">
               <span class="away-from-eyes">What</span>
             </th>
-            {all.map((o) => (
+            {policies.map((o) => (
               <th scope="col" class="n" key={nameOf(o)}>
                 {nameOf(o)}
               </th>
             ))}
-            {base && asked && (
-              <th scope="col" class="n">
-                Difference
-              </th>
-            )}
+            <th scope="col" class="n">
+              Difference
+            </th>
           </tr>
         </thead>
         <tbody>
           {rows.map(([title, of, whole]) => {
-            const before = base ? of(base) : null;
-            const after = asked ? of(asked) : null;
-            if (all.every((o) => of(o) == null)) return null;
-            const by = whole && before != null && after != null ? after - before : null;
+            const [before, after] = [of(base), of(asked)];
+            if (policies.every((o) => of(o) === null)) return null;
             return (
               <tr key={title} class={title === "Changes" ? "sum" : ""}>
                 <th scope="row">{title}</th>
-                {all.map((o) => (
+                {policies.map((o) => (
                   <td class="n" key={nameOf(o)}>
                     {whole ? count(of(o)) : span(of(o))}
                   </td>
                 ))}
-                {base && asked && <td class="n dim">{by === null ? "" : difference(by, before!)}</td>}
+                <td class="n dim">
+                  {whole && before !== null && after !== null ? difference(after - before, before) : ""}
+                </td>
               </tr>
             );
           })}
         </tbody>
       </table>
-      {asked?.differences && asked.differences.length > 0 && <Differences all={asked.differences} />}
+      {differences && differences.length > 0 && <Differences all={differences} />}
     </>
   );
 }
