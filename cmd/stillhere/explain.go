@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
 	"github.com/stillhere/stillhere/tools/explain"
@@ -104,14 +103,7 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	if err := noteBegins(ctx, reader, schemas.Transitions, "--at", o.At); err != nil {
 		return err
 	}
-	var tenants []policy.SetPolicy
 	if of.users.Text() {
-		if tenants, err = policy.OfTenants(ctx, reader); err != nil {
-			return err
-		}
-		for _, p := range tenants {
-			o.Tenants = append(o.Tenants, p.TenantPolicy)
-		}
 		names := dataset.NewNames(cluster, reader, nil)
 		if o.Names = names; o.User != 0 {
 			if err := checkCalled(ctx, names, namedUser{o.User, o.Called}); err != nil {
@@ -123,15 +115,9 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	o.Progress = func(records int, reached schemas.Millis) {
 		line.Say("looked at %d transitions  up to %s", records, output.Instant(reached))
 	}
-	o.Checkpoints, err = policy.Checkpoints(ctx, cluster)
-	if err != nil {
+	if err := o.Load(ctx, cluster, reader); err != nil {
 		return err
 	}
-	known, err := policy.ReadKnown(ctx, reader, o.Checkpoints, tenants)
-	if err != nil {
-		return err
-	}
-	o.Known = known.Policies()
 	found, err := explain.Explain(ctx, reader, o)
 	line.Clear()
 	var bad *schemas.FieldError

@@ -169,12 +169,9 @@ func TestExplainTellsAnAdministratorOfATenantNothingOfOtherTenantsChanges(t *tes
 		t.Errorf("to one who may see all, the change is explained as %d %s", status, answer)
 	}
 	made := "3MWqXVoTawCEpklo7Wta9TD5hiA"
-	for name, of := range map[string]struct {
-		tenant     *string
-		parameters []string
-	}{"alone": {}, "of the tenant": {&evil, nil}, "with a user": {nil, []string{"user_id", "mallory"}}, "with the victim's name": {&evil, []string{"user_id", victim}}} {
-		statusA, foreignAnswer := explain(mallory, query(of.tenant, append(of.parameters, "event_id", foreign)...))
-		statusB, unknown := explain(mallory, query(of.tenant, append(of.parameters, "event_id", made)...))
+	for name, tenant := range map[string]*string{"alone": nil, "of the tenant": &evil} {
+		statusA, foreignAnswer := explain(mallory, query(tenant, "event_id", foreign))
+		statusB, unknown := explain(mallory, query(tenant, "event_id", made))
 		if statusA != http.StatusNotFound || statusB != statusA || foreignAnswer != unknown {
 			t.Errorf("%s: a foreign change is answered\n%d %s\nand none\n%d %s", name, statusA, foreignAnswer, statusB, unknown)
 		}

@@ -3,6 +3,7 @@
 package process_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -148,8 +149,13 @@ func TestTheConsoleOfAnAPIProcessWorksBesideOtherProcessesAndSaysWhichRightsItLa
 			return users.Total == 1 && users.Users[0].State == "online"
 		})
 	}
+	var of struct {
+		EventID string `json:"event_id"`
+	}
+	testkit.Check(t, json.Unmarshal([]byte(change), &of))
+	explain := api + "explain?event_id=" + of.EventID
 	var why struct{ Text string }
-	testkit.Check(t, rich.Fetch(api+"explain?user_id=42", &why))
+	testkit.Check(t, rich.Fetch(explain, &why))
 	if !strings.Contains(why.Text, "first_beat") {
 		t.Errorf("the explanation is %s", why.Text)
 	}
@@ -165,7 +171,7 @@ func TestTheConsoleOfAnAPIProcessWorksBesideOtherProcessesAndSaysWhichRightsItLa
 	if some.Counts.Online != 1 || some.Gateways != nil || some.Partitions[0].Owner != "detector" {
 		t.Errorf("without the rights of tools the overview is %+v", some)
 	}
-	if status, answer, err := poor.Ask(http.MethodGet, api+"explain?user_id=42", "", nil); err != nil || status != http.StatusServiceUnavailable ||
+	if status, answer, err := poor.Ask(http.MethodGet, explain, "", nil); err != nil || status != http.StatusServiceUnavailable ||
 		!strings.Contains(string(answer), `"kafka_not_allowed"`) || !strings.Contains(string(answer), lacks) {
 		t.Errorf("without the rights of tools an explanation is answered %d %s %v", status, answer, err)
 	}

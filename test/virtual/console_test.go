@@ -3,6 +3,7 @@ package virtual
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,7 +68,7 @@ func (o operator) beat(bye bool, users ...string) {
 // feed calls act when the feed is open, and returns the next change.
 func (o operator) feed(act func()) (user, event string) {
 	o.Helper()
-	o.events("", func(e feedEvent) bool {
+	o.events(func(e feedEvent) bool {
 		if e.kind == "open" {
 			act()
 		}
@@ -79,22 +80,17 @@ func (o operator) feed(act func()) (user, event string) {
 
 // feedEvent is an event of the feed.
 type feedEvent struct {
-	kind, id string
-	UserID   string `json:"user_id"`
-	EventID  string `json:"event_id"`
-	From     string `json:"from"`
+	kind    string
+	UserID  string `json:"user_id"`
+	EventID string `json:"event_id"`
 }
 
-// events calls each for the events of the feed, which goes on after since, until it returns false.
-func (o operator) events(since string, each func(feedEvent) bool) {
+// events calls each for the events of the feed until it returns false.
+func (o operator) events(each func(feedEvent) bool) {
 	o.Helper()
 	ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
 	defer cancel()
-	address := o.address("feed")
-	if since != "" {
-		address = o.address("feed", "since", since)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.address("feed"), nil)
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -109,8 +105,6 @@ func (o operator) events(since string, each func(feedEvent) bool) {
 		switch name {
 		case "event":
 			e = feedEvent{kind: value}
-		case "id":
-			e.id = value
 		case "data":
 			if err := json.Unmarshal([]byte(value), &e); err != nil {
 				o.Fatal(err)
@@ -237,14 +231,30 @@ func (o operator) knows(users []string) {
 			o.Errorf("the list has %+v", u)
 		}
 	}
-	var why struct {
-		Text, Cause string
-		UserID      string `json:"user_id"`
-		Timeline    []any
-		Record      struct{ Gone *string }
+	var past struct {
+		Changes []struct {
+			EventID string `json:"event_id"`
+		}
 	}
-	o.get(&why, "explain", "user_id", goes)
-	if why.UserID != goes || why.Cause != "silent" || len(why.Timeline) < 3 || why.Record.Gone != nil || !strings.Contains(why.Text, "away_ttl") {
+	history := o.api + "/presence/users/" + url.PathEscape(goes) + "/history?limit=1"
+	if o.tenant != "" {
+		history += "&tenant=" + o.tenant
+	}
+	if status, answer := o.ask(http.MethodGet, history, nil); status != http.StatusOK || json.Unmarshal(answer, &past) != nil || len(past.Changes) != 1 {
+		o.Fatalf("the history of %s is answered %d %s", goes, status, answer)
+	}
+	var why struct {
+		Text   string
+		Change struct {
+			UserID string `json:"user_id"`
+			Name   string
+			Cause  string
+		}
+		Before []any
+		Gone   string `json:"record_gone"`
+	}
+	o.get(&why, "explain", "event_id", past.Changes[0].EventID)
+	if cmp.Or(why.Change.Name, why.Change.UserID) != goes || why.Change.Cause != "silent" || len(why.Before) == 0 || why.Gone != "" || !strings.Contains(why.Text, "away_ttl") {
 		o.Errorf("that %s went is explained as %+v", goes, why)
 	}
 

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/web"
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/explain"
 )
@@ -41,7 +39,7 @@ func (a audience) absent(reason error) error {
 
 // getExplanation answers GET explain.
 func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, error) {
-	values, err := parameters(r, "event_id", "user_id", "version")
+	values, err := parameters(r, "event_id")
 	if err != nil {
 		return nil, err
 	}
@@ -51,39 +49,15 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	}
 	config := s.Current()
 	o := explain.Options{Event: values["event_id"], Settings: config.Policy, Prefix: config.Kafka.Prefix}
-	var tenants []policy.SetPolicy
+	if o.Event == "" {
+		return nil, schemas.Invalid("event_id", "must be given")
+	}
 	if s.Cluster.Users.Text() {
 		o.Names = s.Store
-		if tenants, err = policy.OfTenants(ctx, s.reader); err != nil {
-			return nil, err
-		}
-		for _, p := range tenants {
-			o.Tenants = append(o.Tenants, p.TenantPolicy)
-		}
 	}
-	if text, given := values["user_id"]; given {
-		if o.User, o.Called, err = s.Cluster.Users.User("user_id", a.tenant, text); err != nil {
-			return nil, err
-		}
-	}
-	switch version, given := values["version"]; {
-	case o.Event != "" && given:
-		return nil, schemas.Invalid("version", "is not needed beside event_id")
-	case o.Event == "" && o.User == 0:
-		return nil, schemas.Invalid("event_id", "must be given, or user_id with or without version")
-	case o.Event == "":
-		if o.Event, err = s.eventOf(ctx, o.User, version); err != nil {
-			return nil, err
-		}
-	}
-	if o.Checkpoints, err = policy.Checkpoints(ctx, s.Cluster); err != nil {
+	if err := o.Load(ctx, s.Cluster, s.reader); err != nil {
 		return nil, err
 	}
-	known, err := policy.ReadKnown(ctx, s.reader, o.Checkpoints, tenants)
-	if err != nil {
-		return nil, err
-	}
-	o.Known = known.Policies()
 	found, err := explain.Explain(ctx, s.reader, o)
 	var bad *schemas.FieldError
 	switch {
@@ -94,7 +68,7 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 		return nil, err
 	case err != nil:
 		return nil, a.absent(err)
-	case !a.sees(found.Change), o.Called.Text != "" && (found.Change.Name == nil || *found.Change.Name != o.Called.Text):
+	case !a.sees(found.Change):
 		return nil, a.absent(nil)
 	}
 	unseen := func(c explain.Change) bool { return !a.sees(c) }
@@ -111,30 +85,6 @@ func (a audience) sees(c explain.Change) bool {
 		name = schemas.Name{Tenant: *c.Tenant, Text: *c.Name}
 	}
 	return a.has(name) && (a.admin || c.Visibility != schemas.VisibilityWord(schemas.Nobody))
-}
-
-// eventOf finds the id of a change of a user by its version; without one that of the newest.
-func (s *Server) eventOf(ctx context.Context, user schemas.UserID, version string) (string, error) {
-	const most = 20 // pages
-	q := store.HistoryQuery{User: user, Limit: 1000}
-	if version == "" {
-		q.Limit = 1
-	}
-	for range most {
-		page, err := s.Store.History(ctx, q)
-		if err != nil {
-			return "", err
-		}
-		for _, t := range page.Changes {
-			if version == "" || t.Version.String() == version {
-				return t.EventID().String(), nil
-			}
-		}
-		if q.After = page.Next; q.After == (store.Cursor{}) {
-			break
-		}
-	}
-	return "", notFound("the log of changes has no such change of this user")
 }
 
 // getWatchers answers GET users/{user_id}/watchers.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -39,6 +40,25 @@ type Options struct {
 	Prefix string
 	// Progress, if not nil, is called now and then with the number of records read, and the time of the last one.
 	Progress func(records int, reached schemas.Millis)
+}
+
+// Load fills in Checkpoints, Tenants and Known as the pipeline of the cluster has them.
+func (o *Options) Load(ctx context.Context, cluster kafka.Config, reader *kafka.Reader) (err error) {
+	var tenants []policy.SetPolicy
+	if cluster.Users.Text() {
+		if tenants, err = policy.OfTenants(ctx, reader); err != nil {
+			return err
+		}
+		for _, p := range tenants {
+			o.Tenants = append(o.Tenants, p.TenantPolicy)
+		}
+	}
+	if o.Checkpoints, err = policy.Checkpoints(ctx, cluster); err != nil {
+		return err
+	}
+	known, err := policy.ReadKnown(ctx, reader, o.Checkpoints, tenants)
+	o.Known = known.Policies()
+	return err
 }
 
 // Names is what users are called.
@@ -129,7 +149,7 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 	if err != nil {
 		return nil, err
 	}
-	policy, tenant, known := o.policy(t.Policy, name)
+	settings, tenant, known := o.policy(t.Policy, name)
 	e := &Explanation{
 		Event: found.Message.EventID().String(), Change: o.changeOf(found, name), Before: o.changesOf(before, name), After: o.changesOf(after, name),
 		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known, Tenant: tenant},
@@ -145,9 +165,9 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 		e.AsOf = &AsOf{At: o.At, State: e.Change.To}
 	}
 	if known {
-		e.Policy.Settings = policy.Settings()
+		e.Policy.Settings = settings.Settings()
 	}
-	e.Rule = ruleOf(t, e.Heartbeat, policy, known)
+	e.Rule = ruleOf(t, e.Heartbeat, settings, known)
 	return e, nil
 }
 
