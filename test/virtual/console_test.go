@@ -22,6 +22,7 @@ type operator struct {
 	*world
 	api, ingest string
 	tenant      string // of the users, who have names; empty: they have numbers
+	epoch       int64  // of the gateway
 }
 
 // address is that of an endpoint of the console.
@@ -59,7 +60,7 @@ func (o operator) beat(bye bool, users ...string) {
 		}
 		beats = append(beats, beat)
 	}
-	body := map[string]any{"gateway_id": "gw-1", "gateway_epoch": fmt.Sprint(time.Now().UnixMilli()), "beats": beats}
+	body := map[string]any{"gateway_id": "gw-1", "gateway_epoch": fmt.Sprint(o.epoch), "beats": beats}
 	if status, answer := o.ask(http.MethodPost, o.ingest+"/presence/heartbeats", body); status != http.StatusAccepted {
 		o.Errorf("beats are answered %d %s", status, answer)
 	}
@@ -169,7 +170,7 @@ func TestTheConsoleOfAnAPIProcessKnowsWhatTheOthersDo(t *testing.T) {
 				for _, p := range all {
 					p.awaitReady()
 				}
-				o := operator{world: w, api: all["api"].base, ingest: all["ingest"].base}
+				o := operator{world: w, api: all["api"].base, ingest: all["ingest"].base, epoch: time.Now().UnixMilli()}
 				if mode == "text" {
 					o.tenant = "acme"
 				}
