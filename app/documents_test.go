@@ -29,7 +29,7 @@ func routes(t *testing.T) map[string]bool {
 	direct := regexp.MustCompile(`"(GET|POST|PUT|PATCH|DELETE) (/presence[^" ]*|/console/api/[^" ]*|/[a-z]+api\.yaml)"`)
 	found := map[string]bool{}
 	root := filepath.Join("..")
-	for _, room := range []string{"ingest", "lastseen", "fanout", "app", "tools/console"} {
+	for _, room := range []string{"ingest", "lastseen", "fanout", "app", "console"} {
 		err := filepath.WalkDir(filepath.Join(root, room), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

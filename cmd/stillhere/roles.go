@@ -12,9 +12,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/console"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/tools/console"
 )
 
 // pipelineFlags are the settings that every way to run the pipeline has.

@@ -8,9 +8,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/stillhere/stillhere/console/status"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/output"
-	"github.com/stillhere/stillhere/tools/status"
 )
 
 // statusFlags say of which pipeline the status is.

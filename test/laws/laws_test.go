@@ -25,11 +25,12 @@ type pkg struct {
 // tests and for every build, without exemptions.
 var layers = [][]string{
 	{"cmd", "bench", "test"},
+	{"console"},
 	{"tools"},
 	{"app"},
 	{"ingest", "detector", "fanout", "lastseen", "client"},
 	{"internal"},
-	{"schemas", "console"},
+	{"schemas"},
 }
 
 // layerOf returns the layer of a package of this module and its top-level folder. Layer 0

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/tools/console"
+	"github.com/stillhere/stillhere/console"
 )
 
 // operator asks the console of a process.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/console"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/tools/console"
 )
 
 const noon = schemas.Millis(1_795_435_200_000)

@@ -15,6 +15,9 @@
 // pipeline and backtests, which are of all tenants, are refused or left out. Without authentication
 // hidden users look hidden here as everywhere.
 //
+// The sources of the pages are TypeScript in src. npm (go generate) makes dist of them, which is committed, so that a build
+// of the program needs no Node; npm run check compares both. The pages use relative URLs only: they work below any path.
+//
 // What is not known is null. An endpoint that needs a right in Kafka that the process lacks answers
 // 503 and names the right; the others go on.
 package console

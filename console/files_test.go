@@ -9,8 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	pages "github.com/stillhere/stillhere/console"
 )
 
 func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder {
@@ -28,7 +26,7 @@ func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder
 
 func TestThePagesAreServedAsTheyAreAndCompressed(t *testing.T) {
 	t.Parallel()
-	index, err := fs.ReadFile(pages.Files, "dist/index.html")
+	index, err := fs.ReadFile(files, "dist/index.html")
 	if err != nil {
 		t.Fatal(err)
 	}

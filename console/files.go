@@ -11,8 +11,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	pages "github.com/stillhere/stillhere/console"
 )
 
 // policy lets the pages load and ask what is served beside them, and nothing else.
@@ -46,11 +44,11 @@ func servePages(mux *http.ServeMux) {
 
 func readPages() map[string]*page {
 	all := map[string]*page{}
-	err := fs.WalkDir(pages.Files, "dist", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, "dist", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") {
 			return err
 		}
-		text, err := fs.ReadFile(pages.Files, name)
+		text, err := fs.ReadFile(files, name)
 		if err == nil {
 			all[strings.TrimPrefix(name, "dist/")] = newPage(name, text)
 		}

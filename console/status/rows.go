@@ -5,8 +5,8 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/stillhere/stillhere/console"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/tools/console"
 	"github.com/stillhere/stillhere/tools/output"
 )
 

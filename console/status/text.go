@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/stillhere/stillhere/console"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/tools/console"
 )
 
 const unknown = "-"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/tools/console"
+	"github.com/stillhere/stillhere/console"
 )
 
 // Overview is how a pipeline does.
