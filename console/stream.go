@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,22 +40,22 @@ func (s *sender) put(event string, value any) error {
 	if err != nil {
 		return err
 	}
-	return s.write("event: " + event + "\ndata: " + string(text) + "\n\n")
+	return s.write(web.AppendEvent(nil, event, "", text))
 }
 
 // idle sends a comment.
 func (s *sender) idle() error {
-	if err := s.write(":\n\n"); err != nil {
+	if err := s.write(web.AppendEvent(nil, "", "", nil)); err != nil {
 		return err
 	}
 	return s.flush()
 }
 
-func (s *sender) write(text string) error {
+func (s *sender) write(text []byte) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	_, err := io.WriteString(s.w, text)
+	_, err := s.w.Write(text)
 	return err
 }
 
@@ -91,10 +90,7 @@ func (s *Server) streaming(prepare func(r *http.Request) (func(ctx context.Conte
 			ctx, end = context.WithDeadline(ctx, c.Until)
 			defer end()
 		}
-		header := w.Header()
-		header.Set("Content-Type", "text/event-stream")
-		header.Set("Cache-Control", "no-store")
-		header.Set("X-Accel-Buffering", "no")
+		web.StartEvents(w.Header())
 		if r.Method == http.MethodHead {
 			return
 		}

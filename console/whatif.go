@@ -77,7 +77,7 @@ func (s *Server) postWhatIf(w http.ResponseWriter, r *http.Request) {
 			s.Log.WarnContext(ctx, "trying another policy", "error", err)
 		}
 		_, shown := statusOf(err)
-		_ = to.write(string(web.JSON(shown)) + "\n") // flushed at the end; an error means that the client has left
+		_ = to.write(append(web.JSON(shown), '\n')) // flushed at the end; an error means that the client has left
 		return
 	}
 	_ = to.line(result)
@@ -89,7 +89,7 @@ func (s *sender) line(value any) error {
 	if err != nil {
 		return err
 	}
-	if err := s.write(string(text) + "\n"); err != nil {
+	if err := s.write(append(text, '\n')); err != nil {
 		return err
 	}
 	return s.flush()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/internal/web"
@@ -62,10 +61,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 	if kind == kindWebSocket {
 		conn, err = socket.Accept(w, r, s.socketOptions()) // on an error it has answered
 	} else {
-		header := w.Header()
-		header.Set("Content-Type", "text/event-stream")
-		header.Set("Cache-Control", "no-store")
-		header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+		web.StartEvents(w.Header())
 		if conn, err = socket.TakeOver(w, s.socketOptions()); errors.Is(err, errors.ErrUnsupported) {
 			defer s.release(st)
 			s.serveWithin(w, r, st, asks, tenant)
@@ -111,21 +107,4 @@ func (s *Server) refuse(w http.ResponseWriter, why error) {
 	}
 	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(5)))
 	web.Write(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections", Reason: why.Error()})
-}
-
-// appendEvent appends a message as an event, with an id unless that is "". A message of nil is a
-// comment, which keeps the connection alive.
-func appendEvent(to []byte, id string, message []byte) []byte {
-	if message == nil {
-		return append(to, ":\n\n"...)
-	}
-	if id != "" {
-		to = append(append(append(to, "id: "...), id...), '\n')
-	}
-	return append(append(append(to, "data: "...), message...), "\n\n"...)
-}
-
-// appendRetry sets the time after which an EventSource reconnects. It follows no message of ours.
-func appendRetry(to []byte, after time.Duration) []byte {
-	return append(strconv.AppendInt(append(to, "retry: "...), after.Milliseconds(), 10), "\n\n"...)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -76,11 +77,11 @@ func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn, tenant str
 	st.give(c.viewer)
 	c.viewer.exempt, c.viewer.name, c.viewer.tenant = s.exempt(r), s.nameOf(r), tenant
 	if c.events {
-		c.viewer.sendEvent = func(id string, message []byte) error { return conn.Send(appendEvent(nil, id, message)) }
+		c.viewer.sendEvent = func(id string, message []byte) error { return conn.Send(web.AppendEvent(nil, "", id, message)) }
 		c.viewer.offer = func(st *state) (func() error, error) {
-			return conn.Offer(appendEvent(nil, c.viewer.cursorAfter(st), st.change))
+			return conn.Offer(web.AppendEvent(nil, "", c.viewer.cursorAfter(st), st.change))
 		}
-		c.viewer.retryIn = func(after time.Duration) error { return conn.Send(appendRetry(nil, after)) }
+		c.viewer.retryIn = func(after time.Duration) error { return conn.Send(web.AppendRetry(nil, after)) }
 	} else {
 		c.viewer.offer = func(st *state) (func() error, error) {
 			if after := c.viewer.cursorAfter(st); after != "" {
@@ -119,7 +120,7 @@ func (c *session) serve(st *stream, o opening) {
 
 func (c *session) send(message []byte) error {
 	if c.events {
-		return c.conn.Send(appendEvent(nil, "", message))
+		return c.conn.Send(web.AppendEvent(nil, "", "", message))
 	}
 	return c.conn.Write(message)
 }
@@ -226,7 +227,7 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 		}
 		return to.Flush()
 	}
-	send := func(message []byte) error { return write(appendEvent(nil, "", message)) }
+	send := func(message []byte) error { return write(web.AppendEvent(nil, "", "", message)) }
 	v := s.hub.newViewer(st.user, send, func(reason error) {
 		label, _ := endOf(reason)
 		s.countEnd(label)
@@ -234,8 +235,8 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 	})
 	st.give(v)
 	v.exempt, v.name, v.tenant = s.exempt(r), s.nameOf(r), tenant
-	v.retryIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
-	v.sendEvent = func(id string, message []byte) error { return write(appendEvent(nil, id, message)) }
+	v.retryIn = func(after time.Duration) error { return write(web.AppendRetry(nil, after)) }
+	v.sendEvent = func(id string, message []byte) error { return write(web.AppendEvent(nil, "", id, message)) }
 	defer v.close()
 	if !s.begin(st, v, abort) {
 		return
