@@ -1,10 +1,12 @@
 package client
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -36,6 +38,20 @@ type ProblemError struct {
 	Message string        // for people
 	Field   string        // the invalid field of the request, if any
 	After   time.Duration // the Retry-After of the answer, if any
+}
+
+// ProblemOf reads an answer that is no success, whose body may be in another form: a proxy's.
+func ProblemOf(status int, header http.Header, body []byte) *ProblemError {
+	var answer struct {
+		Error struct{ Code, Message, Field string }
+	}
+	_ = json.Unmarshal(body, &answer)
+	p := &ProblemError{Status: status, Code: answer.Error.Code, Message: answer.Error.Message,
+		Field: answer.Error.Field}
+	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 1<<30 {
+		p.After = time.Duration(seconds) * time.Second
+	}
+	return p
 }
 
 // Error has all but After.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/internal/connect"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -93,7 +94,7 @@ func (c *Client) export(ctx context.Context, path, called string, w io.Writer) (
 		if err != nil {
 			return fmt.Errorf("exporting user %s: %w", called, err)
 		}
-		return fmt.Errorf("exporting user %s: %w", called, connect.Problem(answer.StatusCode, answer.Header, body))
+		return fmt.Errorf("exporting user %s: %w", called, client.ProblemOf(answer.StatusCode, answer.Header, body))
 	}
 	if _, err := io.Copy(w, answer.Body); err != nil {
 		return fmt.Errorf("exporting user %s: %w", called, err)

@@ -367,7 +367,7 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, to a
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return nil, connect.Problem(answer.StatusCode, answer.Header, body)
+		return nil, client.ProblemOf(answer.StatusCode, answer.Header, body)
 	}
 	return answer.Header, json.Unmarshal(body, to)
 }

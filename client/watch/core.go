@@ -93,7 +93,7 @@ func (w *core[K]) run(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for message, err := range watch.Messages(ctx, w.options) {
 			if refused := (*watch.Refused)(nil); errors.As(err, &refused) {
-				err = connect.Problem(refused.Status, refused.Header, refused.Body)
+				err = client.ProblemOf(refused.Status, refused.Header, refused.Body)
 			}
 			if err != nil {
 				yield(Event{}, err)

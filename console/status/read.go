@@ -59,17 +59,7 @@ func (s Source) Read(ctx context.Context) (*Overview, error) {
 		return nil, fmt.Errorf("reading the status: %w", err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		refusal := &client.ProblemError{Status: answer.StatusCode}
-		var refused struct {
-			Error struct {
-				Code    string `json:"code"`
-				Message string `json:"message"`
-			} `json:"error"`
-		}
-		if json.Unmarshal(body, &refused) == nil && refused.Error.Message != "" {
-			refusal.Code, refusal.Message = refused.Error.Code, refused.Error.Message
-		}
-		return nil, fmt.Errorf("reading the status from %s: %w", address, refusal)
+		return nil, fmt.Errorf("reading the status from %s: %w", address, client.ProblemOf(answer.StatusCode, answer.Header, body))
 	}
 	var o Overview
 	if err := json.Unmarshal(body, &o); err != nil {

@@ -3,11 +3,8 @@ package connect
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -48,18 +45,4 @@ func Header(ctx context.Context, h client.HTTP) (http.Header, error) {
 		return nil, fmt.Errorf("getting a token: %w", err)
 	}
 	return http.Header{"Authorization": {"Bearer " + token}}, nil
-}
-
-// Problem converts an answer that is not 200.
-func Problem(status int, header http.Header, body []byte) *client.ProblemError {
-	var answer struct {
-		Error struct{ Code, Message, Field string }
-	}
-	_ = json.Unmarshal(body, &answer) // a proxy may have answered in another form
-	p := &client.ProblemError{Status: status, Code: answer.Error.Code, Message: answer.Error.Message,
-		Field: answer.Error.Field}
-	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 1<<30 {
-		p.After = time.Duration(seconds) * time.Second
-	}
-	return p
 }
