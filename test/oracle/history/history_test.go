@@ -6,12 +6,16 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"testing"
 
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 )
+
+// Memory for processor time.
+func init() { debug.SetGCPercent(800) }
 
 // of runs an implementation over h.
 func (impl Impl) of(h *History) []schemas.Transition { return impl(h.Log()) }
@@ -26,12 +30,11 @@ func compare(t *testing.T, impl Impl, seed uint64) {
 // smallest history on which they still differ, as JSON, to be stored under testdata.
 func compareOn(t *testing.T, impl Impl, h *History) {
 	t.Helper()
-	differ := func(h *History) bool { return !slices.Equal(Impl(oracle.Run).of(h), impl.of(h)) }
-	if !differ(h) {
-		checkInstants(t, h, impl.of(h))
+	if got := impl.of(h); slices.Equal(Impl(oracle.Run).of(h), got) {
+		checkInstants(t, h, got)
 		return
 	}
-	h = Shrink(h, differ)
+	h = Shrink(h, func(h *History) bool { return !slices.Equal(Impl(oracle.Run).of(h), impl.of(h)) })
 	t.Fatalf("%s\nStore it under testdata:\n%s", Difference(h, Impl(oracle.Run).of(h), impl.of(h)), h)
 }
 
