@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stillhere/stillhere/internal/keys"
 )
 
 // configFile is the one YAML file: names of flags, with their values. Names may be
@@ -113,8 +117,31 @@ func readConfigFile(path string) (*configFile, error) {
 	if err := f.take("", document.Content[0]); err != nil {
 		return nil, fmt.Errorf("--config %s: %w", path, err)
 	}
+	if f.hasSecret() {
+		if _, err := keys.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("--config: %w", err)
+		}
+	}
 	return f, nil
 }
+
+// hasSecret reports whether a setting of the file, or of its contexts, is a secret or a URL with a password.
+func (f *configFile) hasSecret() bool {
+	for name, value := range f.values {
+		u, err := url.Parse(value)
+		if err == nil && u.User != nil || secretName.MatchString(name) && !strings.HasSuffix(name, "-file") {
+			return true
+		}
+	}
+	for _, context := range f.contexts {
+		if context.hasSecret() {
+			return true
+		}
+	}
+	return false
+}
+
+var secretName = regexp.MustCompile(`password|secret|token|identity-key`)
 
 // take reads the value called name, and what is nested in it.
 func (f *configFile) take(name string, node *yaml.Node) error {

@@ -2,9 +2,10 @@ package signing
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime"
+
+	"github.com/stillhere/stillhere/internal/keys"
 )
 
 // ReadMasters reads a file of masters. It refuses a file that other accounts may read or write.
@@ -37,25 +38,18 @@ func ReadGatewayKey(path string) (GatewayKey, error) {
 const maxSecret = 16 << 10
 
 func readSecret(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
+	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	// A group may read: that is how Kubernetes gives a secret to a process without root's rights.
-	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o027 != 0 {
+	mode := info.Mode().Perm()
+	switch {
+	case runtime.GOOS != "windows" && mode&0o027 != 0:
 		return "", fmt.Errorf("%s has mode %04o: other accounts must not read or write it (chmod 600 %[1]s)", path, mode)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
-	if err != nil {
-		return "", err
-	}
-	if len(text) > maxSecret {
+	case info.Size() > maxSecret:
 		return "", fmt.Errorf("%s has more than %d bytes, so it is no file of keys", path, maxSecret)
 	}
-	return string(text), nil
+	text, err := keys.ReadFile(path)
+	return string(text), err
 }

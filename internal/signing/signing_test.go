@@ -325,6 +325,13 @@ func TestFilesOfKeysAreForOneAccount(t *testing.T) {
 			t.Errorf("with mode %o: %v", mode, err)
 		}
 	}
+	open := filepath.Join(t.TempDir(), "open")
+	if err := errors.Join(os.Mkdir(open, 0o700), os.WriteFile(filepath.Join(open, "frame.keys"), []byte(two), 0o600), os.Chmod(open, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadMasters(filepath.Join(open, "frame.keys")); err == nil || !strings.Contains(err.Error(), "writable by all") {
+		t.Errorf("in a folder where everybody may replace it: %v", err)
+	}
 	for want, text := range map[string]string{"has no master": "# nothing\n", "line 2 must be 64": masterOf(1).Hex() + "\nabc", "line 2 has the fingerprint": masterOf(1).Hex() + "\n" + masterOf(1).Hex(),
 		"no file of keys": strings.Repeat("#", maxSecret+1)} {
 		write(text, 0o600)
