@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/internal/postgres"
 )
 
 // listeners are the flags that name an address to listen on, and servers those that name addresses to connect to.
@@ -57,8 +59,8 @@ func exposure(parsed *kong.Context) string {
 			continue
 		}
 		for _, address := range texts(parsed.FlagValue(flag)) {
-			switch host, ok := hostOf(address); {
-			case !ok || isLoopback(host):
+			switch near := !slices.ContainsFunc(hostsOf(flag.Name, address), func(host string) bool { return !isLoopback(host) }); {
+			case near:
 			case listens:
 				return "listens on other addresses than the loopback"
 			default:
@@ -69,20 +71,21 @@ func exposure(parsed *kong.Context) string {
 	return reason
 }
 
-// hostOf is the host of a URL, of libpq's keywords or of host:port; false: there is none, or it is refused for what it is.
-func hostOf(address string) (host string, ok bool) {
+// hostsOf are the hosts of a flag's URL, of libpq's connection string or of host:port; none if it is refused for what it is.
+func hostsOf(flag, address string) []string {
+	if flag == "postgres" && address != "" {
+		if hosts, err := postgres.Hosts(address); err == nil {
+			return hosts
+		}
+	}
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		return u.Hostname(), true
+		return []string{u.Hostname()}
 	}
-	if keyword := hostKeyword.FindStringSubmatch(address); keyword != nil {
-		return keyword[1], true
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return []string{host}
 	}
-	host, _, err := net.SplitHostPort(address)
-	return host, err == nil
+	return nil
 }
-
-// hostKeyword finds the host in libpq's keywords.
-var hostKeyword = regexp.MustCompile(`(?:^|\s)host(?:addr)?\s*=\s*'?([^'\s]+)`)
 
 // isLoopback reports whether a host is this machine alone; a path is a Unix socket.
 func isLoopback(host string) bool {
@@ -101,8 +104,8 @@ func texts(value any) []string {
 	return nil
 }
 
-// credentials are parameters by which web addresses carry secrets.
-var credentials = []string{"password", "secret", "token", "access_token", "key", "api_key", "apikey", "sig", "signature"}
+// credential finds the names of parameters by which web addresses carry secrets.
+var credential = regexp.MustCompile(`(token|key|secret|password|sig|signature|auth)$`)
 
 // isSecret reports whether the value of a flag is a secret, or a URL with one.
 func isSecret(flag *kong.Flag, value any) bool {
@@ -111,14 +114,14 @@ func isSecret(flag *kong.Flag, value any) bool {
 	}
 	return slices.ContainsFunc(texts(value), func(text string) bool {
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" {
+		if err != nil || u.Host == "" && u.User == nil {
 			return word.MatchString(text)
 		}
 		_, password := u.User.Password()
 		web := u.Scheme == "http" || u.Scheme == "https"
 		return password || web && u.User != nil || slices.ContainsFunc(strings.Split(u.RawQuery, "&"), func(part string) bool {
 			name, _, _ := strings.Cut(strings.ToLower(part), "=")
-			return name == credentials[0] || web && slices.Contains(credentials, name)
+			return name == "password" || web && credential.MatchString(name)
 		})
 	})
 }

@@ -95,7 +95,7 @@ func TestAFileThatWasNotSignedIsRefusedAndOneThatIsMissingNamed(t *testing.T) {
 	if answer, err := verify(out, signers); err != nil || !strings.Contains(answer, "lacks:\nstillhere.tar.gz\n") {
 		t.Errorf("without the archive: %v: %s", err, answer)
 	}
-	for _, name := range []string{"stillhere_linux_amd64.tar.gz", ".hidden", "a b", "image/more", "image/blobs/more", "SHA256SUMS.txt"} {
+	for _, name := range []string{"stillhere_linux_amd64.tar.gz", ".hidden", "a b", "image/more", "image/blobs/more", "image/blobs/sha256/.more", "SHA256SUMS.txt"} {
 		path := filepath.Join(out, name)
 		check(t, os.WriteFile(path, []byte("program"), 0o600))
 		if answer, err := verify(out, signers); err == nil {

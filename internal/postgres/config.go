@@ -122,3 +122,17 @@ func (c Config) Address() (shown string, hosts []string) {
 	}
 	return strings.Join(hosts, ",") + "/" + parsed.Database, hosts
 }
+
+// Hosts are the hosts that a URL or a connection string in libpq's format leads to, also by PGHOST and its parameters.
+// A path is the folder of a Unix socket.
+func Hosts(text string) ([]string, error) {
+	c, err := pgconn.ParseConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	hosts := []string{c.Host}
+	for _, other := range c.Fallbacks {
+		hosts = append(hosts, other.Host)
+	}
+	return hosts, nil
+}
