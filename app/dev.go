@@ -252,7 +252,7 @@ func (k *Kafka) needsKey() bool {
 
 // explain says how to start on data whose users are named otherwise.
 func (dev *Dev) explain(other *admin.OtherIdentity) error {
-	return fmt.Errorf("the data directory %[1]s %[2]s; give dev what the data has (stillhere identity show --data-dir %[1]s prints it), or another --data-dir",
+	return fmt.Errorf("the data directory %[1]s %[2]s; give dev what the data has (stillhere identity --data-dir %[1]s prints it), or another --data-dir",
 		filepath.Clean(dev.DataDir), other.Difference())
 }
 

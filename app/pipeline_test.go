@@ -185,7 +185,7 @@ func TestDevMakesAnIdentityKeyAndKeepsHowUsersAreNamed(t *testing.T) {
 	}
 	for ids, key := range map[string]string{"int": "", "text": other} {
 		err := devUntilReady(t, dir, ids, key)
-		if want := "stillhere identity show --data-dir " + dir; err == nil || !strings.Contains(err.Error(), want) {
+		if want := "stillhere identity --data-dir " + dir; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--ids %s with key %q: %v", ids, key, err)
 		}
 	}

@@ -67,7 +67,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"Append time of the newest transition written, Unix seconds."), []string{"partition"}),
 
 		TenantsDropped: f.NewCounter(counter("tenant_history_dropped_total",
-			"Changes deleted because their tenant keeps fewer days (tenants set --history-days).")),
+			"Changes deleted because their tenant keeps fewer days (its setting history_days).")),
 		TenantsPending: f.NewGauge(gauge("tenant_history_pending",
 			"Tenants of which changes are to be deleted that are older than the days that they keep; nobody is shown these.")),
 

@@ -45,7 +45,7 @@ func checkIdentity(ctx context.Context, cluster kafka.Config) error {
 		if stored.IDs == "" { // as for users who may not describe the topic
 			hidden = "; if it has a key, this user needs Read on topic " + schemas.Pipeline.Name(cluster.Prefix)
 		}
-		return fmt.Errorf("identity_key: is not that of the pipeline, of which `stillhere identity show` prints the fingerprint: "+
+		return fmt.Errorf("identity_key: is not that of the pipeline, of which `stillhere identity` prints the fingerprint: "+
 			"it has %q, and the gateway %q%s", stored.Fingerprint, asked.Fingerprint, hidden)
 	}
 	return nil

@@ -8,23 +8,33 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/output"
 )
 
-// identityCommand is about the ids of users who are called by names.
+// identityCommand prints how the pipeline names users, or the ids of names.
 type identityCommand struct {
-	Show identityShow `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
-	ID   identityID   `cmd:"" name:"id" help:"Print the user ids of names."`
-}
-
-type identityShow struct {
-	DataDir string `help:"Data directory of dev to look at in place of a Kafka; dev must not be running on it." type:"path" env:"-"`
+	Names   []string `arg:"" optional:"" help:"Names of users whose ids are printed. Default: print how the pipeline names users, and the fingerprint of its identity key."`
+	DataDir string   `help:"Data directory of dev to look at in place of a Kafka; dev must not be running on it." type:"path" env:"-"`
+	linesFlag
+	tenantFlag
 	kafkaFlags
 }
 
+// Help is shown above the flags.
+func (*identityCommand) Help() string {
+	return `Ids of names are computed from the identity key alone; how the pipeline names users is read from Kafka:
+
+    stillhere identity --kafka-brokers cluster:9092
+    stillhere identity ann bob --tenant acme --identity-key-file identity.key`
+}
+
 // Run prints.
-func (c *identityShow) Run(ctx context.Context) error {
+func (c *identityCommand) Run(ctx context.Context) error {
+	if len(c.Names) > 0 {
+		return c.ids()
+	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	stored, err := c.stored(ctx)
@@ -39,7 +49,7 @@ func (c *identityShow) Run(ctx context.Context) error {
 	return nil
 }
 
-func (c *identityShow) stored(ctx context.Context) (schemas.PipelineIdentity, error) {
+func (c *identityCommand) stored(ctx context.Context) (schemas.PipelineIdentity, error) {
 	if c.DataDir != "" {
 		return app.DevIdentity(ctx, c.DataDir)
 	}
@@ -51,24 +61,17 @@ func (c *identityShow) stored(ctx context.Context) (schemas.PipelineIdentity, er
 	return admin.Identity(ctx, cluster)
 }
 
-type identityID struct {
-	Names []string `arg:"" help:"Names of users."`
-	linesFlag
-	tenantFlag
-	keyFlags
-}
-
-// identityOf is a row of identity id.
+// identityOf is a row.
 type identityOf struct {
 	ID   schemas.UserID `json:"user_id,string"`
 	Name string         `json:"name"`
 }
 
-// Run prints a line for each name.
-func (c *identityID) Run() error {
-	users, err := c.users(identity.Text)
+// ids prints a line for each name.
+func (c *identityCommand) ids() error {
+	users, err := identity.Of(identity.Text, keys.Secret{Value: c.Kafka.IdentityKey, File: c.Kafka.IdentityKeyFile})
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	of, err := c.naming(users)
 	if err != nil {

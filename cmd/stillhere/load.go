@@ -8,7 +8,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/load"
 )
 
@@ -16,22 +15,21 @@ import (
 type loadCommand struct {
 	URL      string        `help:"URL of the role ingest." default:"http://127.0.0.1:8080"`
 	Users    int           `help:"Number of users." default:"1000"`
-	First    int64         `name:"first-user" help:"Id of the first user, with --ids text its number." default:"1"`
 	IDs      string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it. text: users are called user-1 and so on." enum:"int,text" default:"int"`
 	Tenant   []string      `help:"With --ids text: tenants of the users in turn, each with users of the same names; may be repeated. Default: the default tenant." env:"-"`
 	Gateways int           `help:"Number of gateways that hold their connections." default:"3"`
 	Interval time.Duration `name:"heartbeat-interval" help:"Interval between heartbeats of a device; 0: what the server's hello says, 15s if it has none." default:"0s"`
 	Pace     float64       `help:"Speed of connects and disconnects relative to real life." default:"1"`
 	Crashes  time.Duration `help:"Mean time between crashes of a gateway; 0: no crashes." default:"10m"`
-	Seed     uint64        `help:"Seed of the simulation; the same seed gives the same run." default:"1"`
 	tokenFlag
 	logFlags
 }
 
 // Run plays until ctx ends.
 func (c *loadCommand) Run(ctx context.Context) error {
+	usual := load.Defaults()
 	settings := load.Settings{
-		Users: c.Users, Text: c.IDs == string(identity.Text), Tenants: c.Tenant, First: schemas.UserID(c.First), Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: c.Seed,
+		Users: c.Users, Text: c.IDs == string(identity.Text), Tenants: c.Tenant, First: usual.First, Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: usual.Seed,
 	}
 	token, err := c.token(ctx)
 	if err != nil {

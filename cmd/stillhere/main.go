@@ -37,7 +37,7 @@ type commands struct {
 	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Show or change the policy in force, which decides when a user is online, away or offline."`
 	Config  configCommand  `cmd:"" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
-	Identity identityCommand `cmd:"" group:"Set up:" help:"Print how a pipeline names users, and compute ids of names."`
+	Identity identityCommand `cmd:"" group:"Set up:" help:"Print how the pipeline names users, or the ids of names."`
 	Keys     keysCommand     `cmd:"" group:"Set up:" help:"Make keys: of the pipeline, and of gateways."`
 	Tenants  tenantsCommand  `cmd:"" group:"Set up:" help:"List tenants and change their settings: quotas, retention."`
 

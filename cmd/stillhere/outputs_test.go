@@ -63,7 +63,7 @@ func TestOutputsAreAsTheyWere(t *testing.T) {
 		{"topics acls", all + " commands -", strings.Fields("topics acls --role gateway --principal User:g"), nil},
 		{"graph followers", all + " -", strings.Fields("graph followers 1"), []string{"--sqlite", graph}},
 		{"graph followers count", all + " -", strings.Fields("graph followers 1 --count"), []string{"--sqlite", graph}},
-		{"identity id", all + " -", []string{"identity", "id", "ann", `née "O'Neil"`}, textFlags(t, identity.Key{1})[2:]},
+		{"identity of names", all + " -", []string{"identity", "ann", `née "O'Neil"`}, textFlags(t, identity.Key{1})[2:]},
 	} {
 		var got strings.Builder
 		for format := range strings.FieldsSeq(c.formats) {

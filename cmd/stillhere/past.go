@@ -114,7 +114,7 @@ func reportForgotten(tenants store.Edges) {
 			fmt.Fprintf(os.Stderr, "stillhere: and %d more tenants\n", len(tenants)-i)
 			return
 		}
-		fmt.Fprintf(os.Stderr, "stillhere: of tenant %q the store keeps changes from %s on (its history-days), so the output lacks what was before\n", tenant, tenants[tenant])
+		fmt.Fprintf(os.Stderr, "stillhere: of tenant %q the store keeps changes from %s on (its history_days), so the output lacks what was before\n", tenant, tenants[tenant])
 	}
 }
 

@@ -213,34 +213,40 @@ func (c *tenantsShow) Run(ctx context.Context) error {
 	return nil
 }
 
-// tenantNumber is the value of a flag: a number, none, or default.
-type tenantNumber string
-
-func (n tenantNumber) read(flag string) (int64, error) {
-	switch n {
-	case "none":
-		return schemas.NoLimit, nil
-	case "default":
-		return 0, nil
+// set changes what NAME=VALUE says.
+func set(record *schemas.Tenant, given string) error {
+	name, text, ok := strings.Cut(given, "=")
+	if ok && name == "note" {
+		record.Note = text
+		return nil
 	}
-	value, err := strconv.ParseInt(string(n), 10, 64)
-	if err != nil || value < 1 {
-		return 0, misused(fmt.Errorf("%s: must be a positive number, none or default, is %q", flag, n))
+	var names []string
+	for _, n := range record.Numbers() {
+		if names = append(names, n.Name); n.Name != name || !ok {
+			continue
+		}
+		switch text {
+		case "default":
+			*n.Value = 0
+			return nil
+		case "none":
+			*n.Value = schemas.NoLimit
+			return nil
+		}
+		value, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || value < 1 {
+			return fmt.Errorf("%s: must be a positive number, none or default, is %q", name, text)
+		}
+		*n.Value = value
+		return nil
 	}
-	return value, nil
+	return fmt.Errorf("%q must be SETTING=VALUE with one of %s or note", given, strings.Join(names, ", "))
 }
 
 type tenantsSet struct {
 	tenantName
-	UsersOnline                tenantNumber `help:"Users online or away at a time, in the whole pipeline; more are refused. Approximate: counts are seconds old. Users who are present already go on." placeholder:"N" env:"-" group:"Settings:"`
-	ConnectionsPerProcess      tenantNumber `help:"Open sockets and streams in each process." placeholder:"N" env:"-" group:"Settings:"`
-	BeatsPerSecondPerProcess   tenantNumber `help:"Beats by HTTP and sockets in each process." placeholder:"N" env:"-" group:"Settings:"`
-	ChangesPerSecondPerProcess tenantNumber `help:"Requests that change something, in each process: visibility, erasures, edges of the follower graph. Each kind has the whole rate." placeholder:"N" env:"-" group:"Settings:"`
-	SubscriptionsPerProcess    tenantNumber `help:"Users who are watched on sockets and streams in each process, each one per connection." placeholder:"N" env:"-" group:"Settings:"`
-	ReadsPerSecondPerProcess   tenantNumber `help:"Read requests in each process; every 50 users of one count as a request." placeholder:"N" env:"-" group:"Settings:"`
-	HistoryDays                tenantNumber `help:"UTC days for which the stores keep changes of the tenant's users, besides today; never longer than --audit-retention. What a smaller number drops does not come back." placeholder:"N" env:"-" group:"Settings:"`
-	Note                       *string      `help:"A note for people; \"\" removes it." env:"-" group:"Settings:"`
-	Unset                      bool         `help:"Remove all settings of the tenant; those of all tenants count for it again." env:"-"`
+	Settings []string `arg:"" optional:"" name:"setting" help:"SETTING=VALUE: a setting as \"tenants show\" prints it, with a number, none or default; or note=TEXT, for people." placeholder:"SETTING=VALUE"`
+	Unset    bool     `help:"Remove all settings of the tenant; those of all tenants count for it again." env:"-"`
 	tenantsFlags
 }
 
@@ -248,11 +254,19 @@ type tenantsSet struct {
 func (*tenantsSet) Help() string {
 	return `Each setting is a number, none (no limit) or default: the setting of '*', and without one what "tenants show" prints for a tenant that has no settings. The default tenant has no quotas unless they are set. The settings are a record of the topic presence.pipeline, and every process applies them within seconds.
 
-    stillhere tenants set acme --users-online 10000 --beats-per-second-per-process 700 --kafka-brokers cluster:9092
-    stillhere tenants set '*' --connections-per-process 1000
-    stillhere tenants set acme --connections-per-process none
+    stillhere tenants set acme users_online=10000 beats_per_second_per_process=700 --kafka-brokers cluster:9092
+    stillhere tenants set '*' connections_per_process=1000
+    stillhere tenants set acme connections_per_process=none 'note=on trial'
 
---history-days is for history, missed changes, exports, replays of the store, asof and sessions: they show nothing older, and lastseen deletes it within a day, a few thousand rows at a time. It needs --ids text and users whose names are known. The current state and last seen of a user stay. Topics have no days of a tenant: presence.transitions keeps its records for everybody, and whoever may read it, or replays it, reads them.
+    users_online                    users online or away at a time, in the whole pipeline; more are refused. Approximate: counts are seconds old. Present users are unaffected
+    connections_per_process         open sockets and streams
+    beats_per_second_per_process    beats by HTTP and sockets
+    changes_per_second_per_process  requests that change something: visibility, erasures, edges of the follower graph. Each kind has the whole rate
+    subscriptions_per_process       users who are watched on sockets and streams, each one per connection
+    reads_per_second_per_process    read requests; every 50 users of one count as a request
+    history_days                    UTC days for which the stores keep changes of the tenant's users, besides today; never longer than --audit-retention. What a smaller number drops does not come back
+
+history_days is for history, missed changes, exports, replays of the store, asof and sessions: they show nothing older, and lastseen deletes it within a day, a few thousand rows at a time. It needs --ids text and users whose names are known. The current state and last seen of a user stay. Topics have no days of a tenant: presence.transitions keeps its records for everybody, and whoever may read it, or replays it, reads them.
 
 What is over a quota is answered with 429 and Retry-After, and counted in stillhere_tenant_refused_total. Quotas per process hold in each process by itself: N processes behind a load balancer allow N times as much. Gateways that write to Kafka directly are not bounded. The quota of users online needs an ingest that has Redis and a store. Where brokers check ACLs, the command needs the rights of "topics acls --role operator --ids text".`
 }
@@ -262,13 +276,11 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	flags := []tenantNumber{c.UsersOnline, c.ConnectionsPerProcess, c.BeatsPerSecondPerProcess, c.ChangesPerSecondPerProcess,
-		c.SubscriptionsPerProcess, c.ReadsPerSecondPerProcess, c.HistoryDays}
-	switch given := c.Note != nil || slices.ContainsFunc(flags, func(n tenantNumber) bool { return n != "" }); {
-	case given && c.Unset:
+	switch {
+	case len(c.Settings) > 0 && c.Unset:
 		return misused(errors.New("--unset: removes all settings, and none can be given"))
-	case !given && !c.Unset:
-		return misused(errors.New("no setting is given, e.g. --users-online 10000"))
+	case len(c.Settings) == 0 && !c.Unset:
+		return misused(errors.New("<setting>: no setting is given, e.g. users_online=10000"))
 	}
 	cluster, err := c.cluster()
 	if err != nil {
@@ -282,16 +294,10 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 	if c.Unset {
 		return c.unset(ctx, cluster, known)
 	}
-	for i, n := range record.Numbers() { // in the order of flags
-		if flags[i] == "" {
-			continue
+	for _, given := range c.Settings {
+		if err := set(&record, given); err != nil {
+			return misused(fmt.Errorf("<setting>: %w", err))
 		}
-		if *n.Value, err = flags[i].read("--" + strings.ReplaceAll(n.Name, "_", "-")); err != nil {
-			return err
-		}
-	}
-	if c.Note != nil {
-		record.Note = *c.Note
 	}
 	if err := record.Check(); err != nil {
 		return misused(err)

@@ -20,9 +20,8 @@ import (
 
 // watchCommand shows dots in a terminal.
 type watchCommand struct {
-	Users   []string `arg:"" name:"user" help:"User ids to watch, with --ids text names."`
-	Output  string   `help:"Output format: table, jsonl (a row a line) or csv, with a row for each user and change. Tables are for people, with times in UTC." type:"format" takes:"table,jsonl,csv" why:"the stream has no end, and a document needs one; use jsonl or csv" default:"table" env:"-"`
-	NoColor bool     `help:"Disable colours, as NO_COLOR in the environment does." env:"NO_COLOR"`
+	Users  []string `arg:"" name:"user" help:"User ids to watch, with --ids text names."`
+	Output string   `help:"Output format: table, jsonl (a row a line) or csv, with a row for each user and change. Tables are for people, with times in UTC, and coloured in a terminal unless NO_COLOR is set." type:"format" takes:"table,jsonl,csv" why:"the stream has no end, and a document needs one; use jsonl or csv" default:"table" env:"-"`
 	apiFlags
 }
 
@@ -95,7 +94,7 @@ func (c *watchCommand) shower() (func(schemas.Presence) error, error) {
 		}
 		return func(p schemas.Presence) error { return errors.Join(rows.Write(p), rows.Flush()) }, err
 	}
-	paint := painter(!c.NoColor && isTerminal(os.Stdout))
+	paint := painter(os.Getenv("NO_COLOR") == "" && isTerminal(os.Stdout))
 	return func(p schemas.Presence) error {
 		_, err := fmt.Println(paint(p))
 		return err

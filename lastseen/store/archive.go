@@ -51,7 +51,7 @@ type ForgottenError struct {
 
 func (e *ForgottenError) Error() string {
 	if e.Tenant != nil {
-		return fmt.Sprintf("what was in force at %s is no longer known of tenant %q: the store keeps its changes from %s on, older ones were dropped by its history-days; "+
+		return fmt.Sprintf("what was in force at %s is no longer known of tenant %q: the store keeps its changes from %s on, older ones were dropped by its history_days; "+
 			"ask for that instant or later", e.Asked, *e.Tenant, e.Begins)
 	}
 	return fmt.Sprintf("what was in force at %s is no longer known: the store keeps changes from %s on, older ones were dropped by the audit retention; "+

@@ -49,8 +49,8 @@ func TestAnOperatorBoundsATenantWhileThePipelineRuns(t *testing.T) {
 	accepted("acme", "ann")
 	accepted("quiet", "ann")
 
-	tool(h, "are changed", "tenants", "set", "acme", "--users-online", "1", "--changes-per-second-per-process", "1", "--note", "trial")
-	tool(h, "are changed", "tenants", "set", "*", "--reads-per-second-per-process", "200")
+	tool(h, "are changed", "tenants", "set", "acme", "users_online=1", "changes_per_second_per_process=1", "note=trial")
+	tool(h, "are changed", "tenants", "set", "*", "reads_per_second_per_process=200")
 	tool(h, "set for all tenants (*)", "tenants", "show", "acme")
 	var listed []struct {
 		Tenant   string

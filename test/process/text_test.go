@@ -236,7 +236,7 @@ func (w *textWorld) modes(replay []string, one string) {
 	w.fails([]string{"replay", "--kafka-brokers", w.Broker, "--ids", "text", "--identity-key-file", other}, "has the identity key with fingerprint "+fingerprint)
 	w.fails(with(replay, []string{"--tenant", "a/b"}), "--tenant")
 	w.fails([]string{"replay", "--kafka-brokers", w.Broker, "--tenant", "acme"}, "--tenant: only pipelines with --ids text have tenants")
-	w.says([]string{"identity", "show", "--kafka-brokers", w.Broker}, fingerprint)
+	w.says([]string{"identity", "--kafka-brokers", w.Broker}, fingerprint)
 }
 
 // follows follows one tenant while users of all come.

@@ -17,23 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of testdata and of deploy/CAPACITY.md, and the values of the chart")
 
-func workload(users plan.Quantity) plan.Workload {
-	return plan.Workload{
-		Users:         users,
-		Heartbeat:     15 * time.Second,
-		Devices:       1.3,
-		ChangesPerDay: 20,
-		Follows:       200,
-		ReadsPerDay:   20,
-		Watchers:      2,
-		Present:       0.3,
-		Peak:          3,
-		Replication:   3,
-		LogDays:       30,
-		AuditDays:     400,
-		InUse:         0.5,
-	}
-}
+func workload(users plan.Quantity) plan.Workload { return plan.Usual(users) }
 
 func compute(t *testing.T, w plan.Workload) *plan.Plan {
 	t.Helper()
@@ -141,10 +125,17 @@ func TestBadWorkloadsAndFilesAreRefusedWithTheFieldNamed(t *testing.T) {
 	w := workload(0)
 	w.Devices, w.InUse = 0, 2
 	err := w.Validate()
-	for _, field := range []string{"--users", "--devices", "--in-use"} {
+	for _, field := range []string{"--users", "--set devices", "--set in-use"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}
+	}
+	if err := w.Set(map[string]string{"devices": "2", "heartbeat": "30s", "log-days": "7", "replication": "1"}); err != nil ||
+		w.Devices != 2 || w.Heartbeat != 30*time.Second || w.LogDays != 7 || w.Replication != 1 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if err := w.Set(map[string]string{"device": "2", "peak": "x", "users": "5"}); err == nil || strings.Count(err.Error(), "--set") != 3 {
+		t.Errorf("numbers that cannot be set: %v", err)
 	}
 	if _, err := plan.ReadUnits([]byte("units: {beat_bytes: {value: 0}, other: {value: 1}}")); err == nil ||
 		!strings.Contains(err.Error(), "beat_bytes") || !strings.Contains(err.Error(), "other: is not known") {

@@ -3,6 +3,11 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -23,6 +28,74 @@ type Workload struct {
 	LogDays       Quantity      `json:"log_days"`        // presence.transitions is kept
 	AuditDays     Quantity      `json:"audit_days"`      // the log of changes in Postgres is kept
 	InUse         float64       `json:"in_use"`          // share of processors and memory that may be in use
+}
+
+// Usual is the workload of that many users, from which Set departs.
+func Usual(users Quantity) Workload {
+	return Workload{Users: users, Heartbeat: 15 * time.Second, Devices: 1.3, ChangesPerDay: 20, Follows: 200, ReadsPerDay: 20,
+		Watchers: 2, Present: 0.3, Peak: 3, Replication: 3, LogDays: 30, AuditDays: 400, InUse: 0.5}
+}
+
+// number is a number of a workload that Set can change.
+type number struct {
+	name, about string
+	value       any // *Quantity, *float64, *int or *time.Duration
+}
+
+func (w *Workload) numbers() []number {
+	return []number{
+		{"registered", "users who have a last seen; 0: as many as --users", &w.Registered},
+		{"heartbeat", "time between two heartbeats of a device", &w.Heartbeat},
+		{"devices", "devices of a user", &w.Devices},
+		{"changes-per-day", "published changes of a user in a day", &w.ChangesPerDay},
+		{"follows", "followers of a user", &w.Follows},
+		{"reads-per-day", "batch reads of 50 users, by a user in a day", &w.ReadsPerDay},
+		{"watchers", "how many have a user on their screen, on average", &w.Watchers},
+		{"present", "share of followers who are online", &w.Present},
+		{"peak", "rate of changes and reads at the peak, as a multiple of the day's average", &w.Peak},
+		{"replication", "replicas of each topic", &w.Replication},
+		{"log-days", "days for which presence.transitions is kept", &w.LogDays},
+		{"audit-days", "days for which the log of changes in Postgres is kept", &w.AuditDays},
+		{"in-use", "share of processors and memory that may be in use", &w.InUse},
+	}
+}
+
+// Names lists what Set can change, one a line.
+func Names() string {
+	var b strings.Builder
+	w := Usual(1)
+	for _, n := range w.numbers() {
+		fmt.Fprintf(&b, "    %-22s %s\n", fmt.Sprintf("%s=%v", n.name, reflect.ValueOf(n.value).Elem()), n.about)
+	}
+	return b.String()
+}
+
+// Set changes numbers by their names, and reports all faults.
+func (w *Workload) Set(values map[string]string) error {
+	var faults []error
+	all := w.numbers()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		i := slices.IndexFunc(all, func(n number) bool { return n.name == name })
+		if i < 0 {
+			faults = append(faults, fmt.Errorf("--set: there is no number %q", name))
+			continue
+		}
+		var err error
+		switch value := all[i].value.(type) {
+		case *Quantity:
+			err = value.UnmarshalText([]byte(values[name]))
+		case *float64:
+			*value, err = strconv.ParseFloat(values[name], 64)
+		case *int:
+			*value, err = strconv.Atoi(values[name])
+		case *time.Duration:
+			*value, err = time.ParseDuration(values[name])
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--set %s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Validate reports all faults.
@@ -49,7 +122,11 @@ func (w *Workload) Validate() error {
 		{"in-use", w.InUse > 0 && w.InUse <= 1, "above 0 and at most 1"},
 	} {
 		if !f.ok {
-			faults = append(faults, fmt.Errorf("--%s: must be %s", f.name, f.must))
+			flag := "--set " + f.name
+			if f.name == "users" {
+				flag = "--users"
+			}
+			faults = append(faults, fmt.Errorf("%s: must be %s", flag, f.must))
 		}
 	}
 	return errors.Join(faults...)

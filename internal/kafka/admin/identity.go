@@ -57,7 +57,7 @@ type OtherIdentity struct {
 
 // Error says what the pipeline has, what the program has, and what to do.
 func (e *OtherIdentity) Error() string {
-	return fmt.Sprintf("the pipeline %s* %s; give it the pipeline's --ids and --identity-key-file (stillhere identity show prints what the pipeline has), "+
+	return fmt.Sprintf("the pipeline %s* %s; give it the pipeline's --ids and --identity-key-file (stillhere identity prints what the pipeline has), "+
 		"or begin another pipeline with --topic-prefix", e.Prefix, e.Difference())
 }
 

@@ -120,7 +120,7 @@ func TestAPipelineKeepsHowItsUsersAreNamed(t *testing.T) {
 				}
 			}
 		}
-		refused(as(w.cfg.Prefix, first), "was begun with --ids int", "runs with --ids text", "identity show")
+		refused(as(w.cfg.Prefix, first), "was begun with --ids int", "runs with --ids text", "stillhere identity")
 
 		text := w.cfg.Prefix + "text."
 		w.Cleanup(func() { _ = admin.DeleteTopics(context.Background(), as(text, first)) })
