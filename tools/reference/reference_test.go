@@ -4,51 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
-
-// program is a command line with all that the pages distinguish.
-type program struct {
-	Run struct {
-		Kafka string `help:"Where | is <Kafka>." default:"a:1" group:"Kafka:"`
-		Own   bool   `help:".Not a command of the formatter."`
-	} `cmd:"" help:"Run it."`
-	Topics struct {
-		Apply struct {
-			Kafka string   `help:"Where | is <Kafka>." default:"a:1" group:"Kafka:"`
-			Names []string `arg:"" help:"Of topics."`
-		} `cmd:"" help:"Apply them."`
-	} `cmd:"" help:"Topics."`
-	Old struct{} `cmd:"" hidden:"" help:"Not shown."`
-}
-
-func parse(t *testing.T) *kong.Node {
-	t.Helper()
-	parser, err := kong.New(new(program), kong.Name("p"), kong.Description("About.\n\n    p run"), kong.DefaultEnvars("P"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parser.Model.Node
-}
-
-func TestAFlagOfSeveralCommandsIsListedOnce(t *testing.T) {
-	t.Parallel()
-	page := Commands(parse(t))
-	for _, want := range []string{
-		"| [topics apply](#stillhere-topics-apply) | Apply them. |", "| `--own` | `P_OWN` |", "- `<names> ...`: Of topics.",
-		"have, too: [Kafka](#flags-kafka).", "## Flags: Kafka\n\nOf run, topics apply.", `Where \| is \<Kafka>.`,
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
-	if strings.Count(page, "`--kafka=") != 1 || strings.Contains(page, "Not shown") {
-		t.Errorf("the page repeats a flag or shows what is hidden:\n%s", page)
-	}
-}
 
 // metricsIn reads the metrics of a file with this body.
 func metricsIn(t *testing.T, body string) ([]Metric, error) {
