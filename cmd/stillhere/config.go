@@ -178,7 +178,7 @@ func conceal(flag *kong.Flag, text string) string {
 
 // concealText is a text, which may be a URL, without passwords.
 func concealText(text string) string {
-	if u, err := url.Parse(text); err == nil && u.Host != "" {
+	if u, err := url.Parse(text); err == nil && (u.Host != "" || u.User != nil) {
 		query := u.Query()
 		web := u.Scheme == "http" || u.Scheme == "https" // where any parameter may be a token
 		for name := range query {

@@ -143,9 +143,10 @@ func TestSecretsAreNotShown(t *testing.T) {
 	if strings.Contains(out+errs, "swordfish") {
 		t.Error(out, errs)
 	}
-	_, out, _ = stillhere(t, "postgres: 'host=h user=u password=swordfish'\n", "config", "check")
-	if strings.Contains(out, "swordfish") {
-		t.Error(out)
+	for _, postgres := range []string{"host=h user=u password=swordfish", "postgres://u:swordfish@/db?host=h"} {
+		if _, out, _ = stillhere(t, "postgres: '"+postgres+"'\n", "config", "check"); strings.Contains(out, "swordfish") || !strings.Contains(out, "postgres") {
+			t.Error(out)
+		}
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -117,31 +115,8 @@ func readConfigFile(path string) (*configFile, error) {
 	if err := f.take("", document.Content[0]); err != nil {
 		return nil, fmt.Errorf("--config %s: %w", path, err)
 	}
-	if f.hasSecret() {
-		if _, err := keys.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("--config: %w", err)
-		}
-	}
 	return f, nil
 }
-
-// hasSecret reports whether a setting of the file, or of its contexts, is a secret or a URL with a password.
-func (f *configFile) hasSecret() bool {
-	for name, value := range f.values {
-		u, err := url.Parse(value)
-		if err == nil && u.User != nil || secretName.MatchString(name) && !strings.HasSuffix(name, "-file") {
-			return true
-		}
-	}
-	for _, context := range f.contexts {
-		if context.hasSecret() {
-			return true
-		}
-	}
-	return false
-}
-
-var secretName = regexp.MustCompile(`password|secret|token|identity-key`)
 
 // take reads the value called name, and what is nested in it.
 func (f *configFile) take(name string, node *yaml.Node) error {
@@ -291,6 +266,11 @@ func (f *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 	value, given := f.values[flag.Name]
 	if !given {
 		return nil, nil
+	}
+	if isSecret(flag, value) {
+		if _, err := keys.ReadFile(f.path); err != nil {
+			return nil, fmt.Errorf("--config: has the secret %s: %w", flag.Name, err)
+		}
 	}
 	return value, nil
 }

@@ -8,19 +8,32 @@ import (
 	"testing"
 )
 
+// Not parallel, as parse sets the environment.
 func TestAFileOfSettingsWithASecretIsForItsOwnerToWrite(t *testing.T) {
-	t.Parallel()
 	for text, secret := range map[string]bool{
 		"kafka-password: x":                            true,
-		"contexts: {a: {token: x}}":                    true,
+		"contexts: {a: {kafka-password: x}}":           true,
 		"postgres: postgres://u:x@db/y":                true,
+		"postgres: postgres://u:x@/y?host=db":          true,
+		"postgres: postgres://u@db/y":                  false,
 		"kafka-password-file: /run/x\nonline-ttl: 60s": false,
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, 0o660)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readConfigFile(path)
+		parsed, err := parse(t, []string{"all"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := readConfigFile(path)
+		if err == nil && len(file.contexts) > 0 {
+			err = file.use("a")
+		}
+		for _, flag := range parsed.Flags() {
+			_, wrong := file.Resolve(nil, nil, flag)
+			err = errors.Join(err, wrong)
+		}
 		if refused := err != nil && strings.Contains(err.Error(), "may be written by others"); refused != secret || err != nil && !secret {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -104,7 +104,7 @@ func TestAProjectorThatWasStoppedWhileItReplacedAnOlderLogGoesOnReplacing(t *tes
 		must(t, err)
 		again.happen(t, above[0].Message)
 		if e := again.entries(t, []schemas.UserID{1})[0]; e.Visibility != schemas.Nobody || e.Version != hides.Version {
-			t.Errorf("the user who hides in the log is %+v", e)
+			t.Errorf("the user who is hidden in the log is %+v", e)
 		}
 	})
 }
