@@ -30,10 +30,11 @@ func lockDir(dir string) (*dirLock, error) {
 	return &dirLock{file}, nil
 }
 
-// release may be called on nil.
+// release may be called on nil. It unlocks before it closes: a child that another goroutine starts
+// holds a copy of the file until it executes, and a lock lasts as long as any copy is open.
 func (l *dirLock) release() {
 	if l != nil {
-		_ = l.file.Close() // closing the file releases the lock, whatever Close returns
+		_ = errors.Join(funlock(l.file), l.file.Close()) // nothing is left to do if either fails
 	}
 }
 

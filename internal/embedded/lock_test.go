@@ -1,0 +1,32 @@
+//go:build unix
+
+package embedded
+
+import (
+	"syscall"
+	"testing"
+)
+
+func TestADirectoryIsFreeOnceReleasedAlsoIfAChildThatStartsStillHoldsACopyOfItsFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := syscall.Dup(int(lock.file.Fd())) // what a child holds between fork and exec
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(copied) })
+	if second, err := lockDir(dir); err == nil {
+		second.release()
+		t.Fatal("two hold the directory")
+	}
+	lock.release()
+	again, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.release()
+}
