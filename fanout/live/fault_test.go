@@ -2,8 +2,10 @@ package live_test
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
@@ -73,52 +75,74 @@ func TestVersionsOnlyGrowHoweverOftenTheConnectionIsCut(t *testing.T) {
 }
 
 // Changes that the channel lost while it was away are never skipped in silence: the user's next message
-// is a resync.
+// is a resync. That holds also if `lastseen` is behind by more than RecentFor, so that the read after the loss
+// lacks what was swallowed.
 func TestWhatALostConnectionSwallowedIsMarkedByAResync(t *testing.T) {
 	t.Parallel()
-	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
-		const users, rounds = 300, 100
-		g := newRig(t, r, func(c *fanout.Config) { c.QueueLength = users * rounds }) // so that nothing collapses
-		p := g.dial()
-		people, ids := make([]*person, users), make([]schemas.UserID, users)
-		for i := range people {
-			ids[i] = schemas.UserID(i + 1)
-			people[i] = &person{id: ids[i]}
+	for _, stale := range []bool{false, true} {
+		t.Run(fmt.Sprint("stale=", stale), func(t *testing.T) {
+			redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) { loseChanges(t, r, stale) })
+		})
+	}
+}
+
+func loseChanges(t *testing.T, r *redistest.Server, stale bool) {
+	const users, rounds = 300, 100
+	g := newRig(t, r, func(c *fanout.Config) {
+		c.QueueLength = users * rounds // so that nothing collapses
+		if stale {
+			c.RecentFor = time.Millisecond
 		}
-		p.watch(ids...)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for round := range rounds {
-				if round%5 == 2 {
-					r.Cut()
-				}
-				ts := make([]*schemas.Transition, 0, users)
-				for _, one := range people {
-					ts = append(ts, one.flips(1)...)
-				}
-				g.happen(ts...)
-			}
-		}()
-		last, left := map[string]int{}, users
-		for left > 0 {
-			m := p.next()
-			users := m.Users
-			if m.Type == watch.Change {
-				users = []schemas.Presence{*m.User}
-			}
-			for _, u := range users {
-				v, _ := strconv.Atoi(u.Version)
-				if m.Type == watch.Change && v != last[u.UserID.String()]+1 {
-					t.Fatalf("a change of user %s has version %d after %d", u.UserID, v, last[u.UserID.String()])
-				}
-				if last[u.UserID.String()] = v; v == rounds {
-					left--
-				}
-			}
-		}
-		<-done
 	})
+	if stale {
+		g.view.set(12345, nil)
+	}
+	p := g.dial()
+	people, ids := make([]*person, users), make([]schemas.UserID, users)
+	for i := range people {
+		ids[i] = schemas.UserID(i + 1)
+		people[i] = &person{id: ids[i]}
+	}
+	p.watch(ids...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var all []*schemas.Transition
+		for round := range rounds {
+			if round%5 == 2 {
+				r.Cut()
+			}
+			ts := make([]*schemas.Transition, 0, users)
+			for _, one := range people {
+				ts = append(ts, one.flips(1)...)
+			}
+			if all = append(all, ts...); !stale {
+				g.view.apply(ts...)
+			}
+			g.publish(ts...)
+		}
+		g.view.apply(all...)
+		g.view.set(0, nil)
+	}()
+	last, left := map[string]int{}, users
+	for left > 0 {
+		m := p.next()
+		users := m.Users
+		if m.Type == watch.Change {
+			users = []schemas.Presence{*m.User}
+		}
+		for _, u := range users {
+			v, _ := strconv.Atoi(u.Version)
+			if m.Type == watch.Change && v != last[u.UserID.String()]+1 {
+				t.Fatalf("a change of user %s has version %d after %d", u.UserID, v, last[u.UserID.String()])
+			}
+			if v == rounds && last[u.UserID.String()] < v {
+				left--
+			}
+			last[u.UserID.String()] = v
+		}
+	}
+	<-done
 }
 
 // Scenario 33.
@@ -145,6 +169,36 @@ func TestAStaleStateIsSaidAndPutRightWhenItIsFresh(t *testing.T) {
 	}
 	g.happen(anna.becomes(schemas.Away))
 	p.expect(watch.Change)
+}
+
+// Scenario 33: `lastseen` is behind by more than RecentFor, so neither the view nor Redis has the second
+// change when a viewer comes.
+func TestWhatAStaleReadMayLackIsMarkedByAResync(t *testing.T) {
+	t.Parallel()
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
+		g := newRig(t, r, func(c *fanout.Config) { c.RecentFor, c.RefreshInterval = time.Millisecond, time.Hour })
+		anna := &person{id: 1}
+		g.happen(anna.becomes(schemas.Online))
+		p := g.dial()
+		g.view.set(12345, nil)
+		g.publish(anna.becomes(schemas.Away))
+		g.await(func() bool {
+			if r.Mini != nil {
+				r.Mini.FastForward(time.Second)
+			}
+			recent, err := g.bus.Recent(t.Context(), []schemas.UserID{1})
+			return err == nil && len(recent) == 0
+		}, func() string { return "Redis keeps the change" })
+		if users := p.watch(1); users[0].Version != "1" {
+			t.Fatalf("%+v", users)
+		}
+		g.publish(anna.becomes(schemas.Online))
+		if users := p.expect(watch.Resync).Users; users[0].Version != "3" {
+			t.Fatalf("%+v", users)
+		}
+		g.publish(anna.becomes(schemas.Away))
+		p.expect(watch.Change)
+	})
 }
 
 func TestAViewThatFailsIsAnErrorAndNothingIsSubscribed(t *testing.T) {

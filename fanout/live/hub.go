@@ -22,8 +22,8 @@ type hub struct {
 	recipients deliveryViewers
 	shards     [shards]shard
 	reconnect  chan struct{} // capacity 1: read everything again
-	// losses counts the lost connections of the bus, from 1 on. complete is what it was when everything
-	// wanted was last subscribed again; a user read after that has missed nothing since.
+	// losses counts the lost connections of the bus, from 2 on. complete is what it was when everything
+	// wanted was last subscribed again; a user whose state read after that is fresh has missed nothing since.
 	losses, complete atomic.Uint64
 }
 
@@ -89,7 +89,7 @@ func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
 		reader: reader{view: d.View, named: d.Named, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.limits.Store(&cfg)
-	h.losses.Store(1)
+	h.losses.Store(2)
 	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter), cfg.TenantSchedules)
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
@@ -159,6 +159,9 @@ func (h *hub) settle(s *sub, read schemas.Presence, whole uint64) *state {
 	}
 	if e.current == nil {
 		e.current = h.withEarly(e, sent)
+		if read.StaleSince != 0 && whole != 0 {
+			whole-- // what was published before the channels were subscribed may be missing
+		}
 		e.early, e.whole = fanout.Change{}, whole
 	}
 	switch {

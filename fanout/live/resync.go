@@ -119,7 +119,7 @@ func (h *hub) correct(p schemas.Presence, complete uint64) {
 		e.current = read
 	}
 	e.unsure = read.unsure()
-	if e.whole != 0 { // its channel is among those that Connected speaks of
+	if e.whole != 0 && p.StaleSince == 0 { // its channel is among those that Connected speaks of
 		e.whole = max(e.whole, complete)
 	}
 	h.resync(e, read, fixed)

@@ -158,21 +158,26 @@ func (w *upgradeWorld) pollerSaw(l *upgradeLoad, want map[schemas.UserID][]schem
 
 // viewerSaw checks that the stream showed changes that happened, each once and in order, and after
 // each resume what was missed: of a user, no change between the first and the last that it showed is
-// missing.
+// missing without a resync in its place.
 func (w *upgradeWorld) viewerSaw(v *viewed, want map[schemas.UserID][]schemas.Transition) {
 	w.Helper()
 	w.Logf("the stream: %d connections, %d changes, events %v", v.connections, v.changes, v.kinds)
 	if v.connections < 3 || v.kinds["snapshot"] != 1 || v.kinds["resumed"] != v.connections-1 || v.changes < upgradeVisit {
 		w.Errorf("the stream must begin with one snapshot and be resumed at each further connection")
 	}
-	for user, versions := range v.versions {
-		var all []int64
+	for user, all := range v.shown {
+		var changes []int64
 		for _, t := range want[user] {
-			all = append(all, int64(t.Version))
+			changes = append(changes, int64(t.Version))
 		}
-		from := slices.Index(all, versions[0])
-		if from < 0 || !slices.Equal(versions, all[from:min(len(all), from+len(versions))]) {
-			w.Errorf("the stream showed of user %d\n  %v\nof\n  %v", user, versions, all)
+		before := -1
+		for i, one := range all {
+			now := slices.Index(changes, one.version)
+			if follows := i == 0 || now == before+1 || one.resync && now >= before; now < 0 || !follows {
+				w.Errorf("the stream showed of user %d\n  %v\nof\n  %v", user, all, changes)
+				break
+			}
+			before = now
 		}
 	}
 }

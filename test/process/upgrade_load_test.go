@@ -205,15 +205,21 @@ func (l *upgradeLoad) pollOnce() {
 // viewed is what a stream has shown. One goroutine owns it until it has ended.
 type viewed struct {
 	last                 string // id of the newest event
-	versions             map[schemas.UserID][]int64
+	shown                map[schemas.UserID][]shown
 	kinds                map[string]int // events
 	connections, changes int
+}
+
+// shown is one version that the stream showed of a user.
+type shown struct {
+	version int64
+	resync  bool // it says that changes before it may be missing
 }
 
 // watch keeps a stream of the visitors open, as an EventSource does: whenever it ends, it connects
 // again with the id of the newest event.
 func (l *upgradeLoad) watch() {
-	l.watched.versions, l.watched.kinds = map[schemas.UserID][]int64{}, map[string]int{}
+	l.watched.shown, l.watched.kinds = map[schemas.UserID][]shown{}, map[string]int{}
 	for l.pass(100 * time.Millisecond) {
 		url := "http://" + l.processes["api"].Listen + "/presence/stream?user_ids=" + visitorList()
 		request, _ := http.NewRequestWithContext(l.ctx, http.MethodGet, url, nil)
@@ -249,12 +255,23 @@ func (v *viewed) read(stream io.Reader) {
 				continue
 			}
 			v.kinds[m.Type]++
-			var user schemas.Presence
-			if m.Type == "change" && json.Unmarshal(m.User, &user) == nil {
-				version, _ := strconv.ParseInt(user.Version, 10, 64)
-				v.versions[user.UserID] = append(v.versions[user.UserID], version)
+			switch m.Type {
+			case "change":
 				v.changes++
+				v.show(m.User, false)
+			case "resync":
+				for _, user := range m.Users {
+					v.show(user, true)
+				}
 			}
 		}
+	}
+}
+
+func (v *viewed) show(user json.RawMessage, resync bool) {
+	var p schemas.Presence
+	if json.Unmarshal(user, &p) == nil && p.Version != schemas.Version(0).String() { // of that user something happened
+		version, _ := strconv.ParseInt(p.Version, 10, 64)
+		v.shown[p.UserID] = append(v.shown[p.UserID], shown{version, resync})
 	}
 }
