@@ -192,6 +192,26 @@ func TestChangesThatRetentionDroppedLeadToAResync(t *testing.T) {
 	}
 }
 
+// Where the log is kept for less than a change may be late, a reader gets the changes of a user of whom the log
+// still has the change before them.
+func TestWhereTheLogIsShortTheChangeBeforeSaysThatNothingIsMissing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	at := now()
+	w.upTo(t, at)
+	w.happen(t, arrives(1, inEpoch(1, 1), at-schemas.Millis(72*time.Hour/time.Millisecond)), arrives(2, inEpoch(1, 2), at-1000))
+	cursor := w.since(t, "", 1, 2).Cursor
+	must(t, w.durable.Maintain(t.Context(), at.Time().Add(400*24*time.Hour-25*time.Hour)))
+	w.happen(t, leaves(2, inEpoch(1, 3), at), arrives(2, inEpoch(1, 4), at+1000))
+	p := w.since(t, cursor, 1, 2)
+	wantChanges(t, p, inEpoch(1, 3), inEpoch(1, 4))
+	wantChanges(t, w.since(t, p.Cursor, 1, 2))
+	w.happen(t, leaves(1, inEpoch(1, 5), at+2000))
+	if p := w.since(t, p.Cursor, 1, 2); p.Reason != "retention" {
+		t.Errorf("the change before is not kept; the answer is %+v", p)
+	}
+}
+
 // A heartbeat may be a day old when it comes, and what it changes may then wait for another day.
 func TestAChangeThatIsPublishedLateIsListed(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/cursor"
@@ -66,6 +67,12 @@ func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []a
 		if m.resync = r.unlistable(users, current, p, log); m.resync != "" {
 			return m, nil
 		}
+		if log.Begins != 0 && query.From < log.Begins {
+			if kept, err := r.kept(ctx, query); err != nil || !kept {
+				m.resync = resyncRetention
+				return m, err
+			}
+		}
 	}
 	for i, changes := range byUser(users, log.Changes) {
 		listed := r.listed(&current[i], withheld[i], p.Versions[i], changes)
@@ -91,11 +98,8 @@ func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []a
 
 // unlistable returns why changes cannot be listed, or "".
 func (r *Reader) unlistable(users []schemas.UserID, current []answer, p cursor.Position, log store.Missed) string {
-	switch {
-	case len(log.Changes) > maxMissed:
+	if len(log.Changes) > maxMissed {
 		return resyncTooMany
-	case log.Begins != 0 && p.At-maxDelay < log.Begins:
-		return resyncRetention
 	}
 	epochs := make(map[int32]uint32) // the newest that the reader knows of each partition
 	for i, user := range users {
@@ -117,6 +121,26 @@ func (r *Reader) unlistable(users []schemas.UserID, current []answer, p cursor.P
 		}
 	}
 	return ""
+}
+
+// kept reports whether the log still has the change that each of the users was last given. Then it has all
+// that came after: no change has an instant before that of its user's previous one.
+func (r *Reader) kept(ctx context.Context, query store.MissedQuery) (bool, error) {
+	given := query
+	given.From, given.Limit, given.After = 0, query.Limit+len(query.Users), slices.Clone(query.After)
+	for i := range given.After {
+		given.After[i]--
+	}
+	log, err := r.durable.Missed(ctx, given)
+	if err != nil {
+		return false, err
+	}
+	for i, changes := range byUser(query.Users, log.Changes) {
+		if len(changes) == 0 || changes[0].Version != query.After[i] {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // byUser are the changes of each user, which are ordered as the users are.
