@@ -57,14 +57,7 @@ func (s *Server) changes(ctx context.Context, request *http.Request, _ http.Head
 
 // postChanges answers POST /presence/changes: the same for lists too long for a URL.
 func (s *Server) postChanges(_ context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	if _, err := s.parametersOf(request); err != nil {
-		return nil, err
-	}
-	body, err := bodyOf(request)
-	if err != nil {
-		return nil, err
-	}
-	naming, err := s.namingOf(request)
+	naming, body, err := s.posted(request)
 	if err != nil {
 		return nil, err
 	}

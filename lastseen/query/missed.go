@@ -64,14 +64,11 @@ func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []a
 		if log, err = r.durable.Missed(ctx, query); err != nil {
 			return m, err
 		}
-		if m.resync = r.unlistable(users, current, p, log); m.resync != "" {
-			return m, nil
+		if m.resync = r.unlistable(users, current, p, log); m.resync == "" && query.From < log.Begins {
+			m.resync, err = r.lacking(ctx, query)
 		}
-		if log.Begins != 0 && query.From < log.Begins {
-			if kept, err := r.kept(ctx, query); err != nil || !kept {
-				m.resync = resyncRetention
-				return m, err
-			}
+		if err != nil || m.resync != "" {
+			return m, err
 		}
 	}
 	for i, changes := range byUser(users, log.Changes) {
@@ -123,24 +120,20 @@ func (r *Reader) unlistable(users []schemas.UserID, current []answer, p cursor.P
 	return ""
 }
 
-// kept reports whether the log still has the change that each of the users was last given. Then it has all
-// that came after: no change has an instant before that of its user's previous one.
-func (r *Reader) kept(ctx context.Context, query store.MissedQuery) (bool, error) {
-	given := query
-	given.From, given.Limit, given.After = 0, query.Limit+len(query.Users), slices.Clone(query.After)
+// lacking is resyncRetention unless the log still has the change that each of the users was last given. Then it
+// has all that came after: no change has an instant before that of its user's previous one.
+func (r *Reader) lacking(ctx context.Context, query store.MissedQuery) (resync string, err error) {
+	given := store.MissedQuery{Users: query.Users, After: slices.Clone(query.After), Limit: query.Limit + len(query.Users)}
 	for i := range given.After {
 		given.After[i]--
 	}
 	log, err := r.durable.Missed(ctx, given)
-	if err != nil {
-		return false, err
-	}
 	for i, changes := range byUser(query.Users, log.Changes) {
 		if len(changes) == 0 || changes[0].Version != query.After[i] {
-			return false, nil
+			return resyncRetention, err
 		}
 	}
-	return true, nil
+	return "", err
 }
 
 // byUser are the changes of each user, which are ordered as the users are.

@@ -20,14 +20,7 @@ const maxBody = 256 << 10 // bytes
 // postBatch answers POST /presence/batch: the same as batch for lists too long for a URL, or with
 // detail the users as GET /presence/{user_id} returns them.
 func (s *Server) postBatch(_ context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	if _, err := s.parametersOf(request); err != nil {
-		return nil, err
-	}
-	body, err := bodyOf(request)
-	if err != nil {
-		return nil, err
-	}
-	naming, err := s.namingOf(request)
+	naming, body, err := s.posted(request)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +51,17 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 	}
 	setStale(header, answers)
 	return mustJSON(all), nil
+}
+
+// posted is the body of a POST, and who its users are.
+func (s *Server) posted(request *http.Request) (users naming, body []byte, err error) {
+	if _, err = s.parametersOf(request); err == nil {
+		body, err = bodyOf(request)
+	}
+	if err == nil {
+		users, err = s.namingOf(request)
+	}
+	return users, body, err
 }
 
 // bodyOf reads a body of JSON.
