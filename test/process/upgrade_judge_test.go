@@ -173,7 +173,7 @@ func (w *upgradeWorld) viewerSaw(v *viewed, want map[schemas.UserID][]schemas.Tr
 		before := -1
 		for i, one := range all {
 			now := slices.Index(changes, one.version)
-			if follows := i == 0 || now == before+1 || one.resync && now >= before; now < 0 || !follows {
+			if now < 0 || i > 0 && now != before+1 && (!one.resync || now < before) {
 				w.Errorf("the stream showed of user %d\n  %v\nof\n  %v", user, all, changes)
 				break
 			}

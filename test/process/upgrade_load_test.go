@@ -255,14 +255,12 @@ func (v *viewed) read(stream io.Reader) {
 				continue
 			}
 			v.kinds[m.Type]++
-			switch m.Type {
-			case "change":
+			if m.Type == "change" {
 				v.changes++
 				v.show(m.User, false)
-			case "resync":
-				for _, user := range m.Users {
-					v.show(user, true)
-				}
+			}
+			for _, user := range m.Users {
+				v.show(user, m.Type == "resync")
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -50,10 +51,11 @@ func checkInstants(t *testing.T, h *History, transitions []schemas.Transition) {
 	}
 }
 
-// seeds are the first n where STILLHERE_FULL=1 asks for all of them, as .ci/run does, else the
-// first of every 32; or those of STILLHERE_TEST_SEEDS=FROM-TO.
+// seeds are the first n where STILLHERE_FULL=1 asks for all of them, as .ci/long does, else the
+// first of every 32; or those of STILLHERE_TEST_SEEDS=FROM-TO. Of all of them, STILLHERE_PART=2/4 takes
+// the third of every four: .ci/run takes another part for each commit.
 func seeds(t *testing.T, n uint64) iter.Seq[uint64] {
-	from, to := uint64(0), n/32
+	from, to, part, parts := uint64(0), n/32, uint64(0), uint64(1)
 	if os.Getenv("STILLHERE_FULL") != "" {
 		to = n
 	}
@@ -62,8 +64,11 @@ func seeds(t *testing.T, n uint64) iter.Seq[uint64] {
 			t.Fatalf("STILLHERE_TEST_SEEDS=%s: must be FROM-TO: %v", text, err)
 		}
 	}
+	if _, err := fmt.Sscanf(cmp.Or(os.Getenv("STILLHERE_PART"), "0/1"), "%d/%d", &part, &parts); err != nil || part >= parts {
+		t.Fatalf("STILLHERE_PART: must be PART/PARTS, as 0/4 to 3/4 (%v)", err)
+	}
 	return func(yield func(uint64) bool) {
-		for seed := from; seed < to && yield(seed); seed++ {
+		for seed := from + part; seed < to && yield(seed); seed += parts {
 		}
 	}
 }
