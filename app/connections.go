@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 )
 
@@ -49,13 +50,14 @@ type connectionMetrics struct {
 }
 
 func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
+	register := promauto.With(registry)
 	gauges := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"port"})
+		return register.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_http_" + name, Help: help}, []string{"port"})
 	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		return register.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_http_" + name, Help: help}, labels)
 	}
-	m := &connectionMetrics{
+	return &connectionMetrics{
 		open: gauges("connections", "Open connections by port: client, admin."),
 		most: gauges("connections_max", "Connections that may be open, by port."),
 		refused: counters("connections_refused_total",
@@ -64,8 +66,6 @@ func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
 		failures: counters("accept_failures_total",
 			"Connections that could not be accepted, by port; usually the process has no descriptors left.", "port"),
 	}
-	prometheus.WrapRegistererWithPrefix("stillhere_http_", registry).MustRegister(m.open, m.most, m.refused, m.failures)
-	return m
 }
 
 // bounded accepts at most so many connections at a time, and so many of one address if each is

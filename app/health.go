@@ -105,9 +105,7 @@ const healthInterval = 5 * time.Second
 // change, in the log, until ctx ends. What outages logs is left out here: that a server is away (servers
 // has the checks that ask one, and its name), and what fails because of it.
 func watchHealth(ctx context.Context, checks []check, servers map[string]string, outages *outage.Watch, registry prometheus.Registerer, log *slog.Logger) error {
-	degraded := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_degraded",
-		Help: "1 while the process is ready, but a part is unreachable or lags behind; the label names the part."}, []string{"what"})
-	registry.MustRegister(degraded)
+	degraded := newDegraded(registry)
 	before, last := map[string]bool{}, map[string]bool{} // as logged, and at the last look
 	for _, c := range checks {
 		if c.rank != needed {

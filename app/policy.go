@@ -22,8 +22,7 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	w := &policyWatch{builder: b, differs: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
-		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again. 1 also while partitions have different policies."})}
+	w := &policyWatch{builder: b}
 	inForce, ok := policy.Newest(all)
 	if !ok && err == nil {
 		b.log.Info("no policy is in force yet, so this process uses its own settings; a detector that commits brings one into force",
@@ -36,7 +35,7 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 		b.config.Policy = inForce
 	}
 	w.current = b.config.Policy.ID()
-	b.registry.MustRegister(w.differs)
+	w.differs = newPolicyDiffers(b.registry)
 	return b.add(component{services: []service{{"policy", loops, func(ctx context.Context) error {
 		policy.Watch(ctx, b.cluster, ok, w.found)
 		return nil

@@ -146,7 +146,7 @@ func newStore(ctx context.Context, p base) (opened durableStore, c component, er
 			return nil, c, err
 		}
 		registerPostgresPool(p.registry, s)
-		p.registry.MustRegister(s)
+		s.Register(p.registry)
 		opened, c = s, closing("Postgres store", s.Close)
 	}
 	c.checks = []check{{name: "store", ready: opened.Ping}}

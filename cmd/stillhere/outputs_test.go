@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 )
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 // answers is an API with the answers of a file, by paths.
 func answers(t *testing.T) *httptest.Server {

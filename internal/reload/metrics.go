@@ -2,12 +2,14 @@ package reload
 
 import "github.com/prometheus/client_golang/prometheus"
 
-type metrics struct {
+// Metrics tell how reloads went.
+type Metrics struct {
 	generation, successful, at, waiting prometheus.Gauge
 }
 
-func newMetrics(registry prometheus.Registerer) metrics {
-	m := metrics{
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) Metrics {
+	m := Metrics{
 		generation: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "stillhere_config_generation",
 			Help: "Configurations that this process has used: 1 after the start, one more with each reload.",

@@ -38,7 +38,7 @@ type Config struct {
 
 // Run watches until ctx ends.
 func Run(ctx context.Context, c Config) error {
-	w := &watch{Config: c, metrics: newMetrics(c.Registry), used: contents(c.Files())}
+	w := &watch{Config: c, metrics: NewMetrics(c.Registry), used: contents(c.Files())}
 	w.metrics.generation.Set(1)
 	w.metrics.successful.Set(1)
 	w.metrics.at.SetToCurrentTime()
@@ -59,7 +59,7 @@ func Run(ctx context.Context, c Config) error {
 // watch is owned by the goroutine of Run.
 type watch struct {
 	Config
-	metrics metrics
+	metrics Metrics
 	used    []byte // contents of the last load
 	seen    []byte // other contents, at the look before; nil: none
 }

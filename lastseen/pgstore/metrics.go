@@ -19,14 +19,7 @@ func newUnpartitioned() prometheus.Gauge {
 	})
 }
 
-// Describe is part of prometheus.Collector, which a Store is.
-func (s *Store) Describe(to chan<- *prometheus.Desc) {
-	s.steps.Describe(to)
-	s.unpartitioned.Describe(to)
-}
-
-// Collect is the other part.
-func (s *Store) Collect(to chan<- prometheus.Metric) {
-	s.steps.Collect(to)
-	s.unpartitioned.Collect(to)
+// Register registers the metrics of the store.
+func (s *Store) Register(registry prometheus.Registerer) {
+	registry.MustRegister(s.steps, s.unpartitioned)
 }

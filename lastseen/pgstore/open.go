@@ -14,8 +14,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/store"
 )
 
-// Store is a store.Writer and store.Reader on Postgres, and a prometheus.Collector of its metrics.
-// All methods may be called from any goroutine.
+// Store is a store.Writer and store.Reader on Postgres. All methods may be called from any goroutine.
 type Store struct {
 	config Config
 	pool   *pgxpool.Pool

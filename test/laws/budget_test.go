@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15900, 14550},
 	"lastseen": {9500, 9050},
 	"schemas":  {3200, 2400},
-	"test":     {0, 30500},
+	"test":     {0, 30650},
 	"tools":    {6250, 2300},
 }
 

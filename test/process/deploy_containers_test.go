@@ -113,7 +113,7 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 	})
 	c.stop("crowd", users)
 
-	c.checkQueries(roles)
+	c.checkAdmin(roles)
 	for _, role := range slices.Backward(roles) {
 		c.stop(role, c.programs[role])
 	}
