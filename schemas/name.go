@@ -109,14 +109,12 @@ func (p Presence) Called(name Name) NamedPresence {
 	return named
 }
 
-// Calling is the reverse of Called: the Presence with the name, and without the id.
-func (n NamedPresence) Calling() Presence {
-	p := n.Presence
-	p.Name = &Name{Tenant: n.Tenant}
-	if n.UserID != nil {
-		p.Name.Text = *n.UserID
-	}
-	return p
+// User is a user as clients of the HTTP and socket APIs read it: a Presence by name.
+type User struct {
+	// UserID is the user's name; with --ids int the number in decimal. "": the name is not known.
+	UserID string `json:"user_id"`
+	Tenant string `json:"tenant,omitempty"` // "": the default tenant
+	Presence
 }
 
 // UserName is a record of the names topic: the name of one user id. Its key is User.Key().

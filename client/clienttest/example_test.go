@@ -15,7 +15,7 @@ import (
 )
 
 // friends is what a program would do with package presence.
-func friends(ctx context.Context, c *presence.Client, of ...schemas.UserID) (online int) {
+func friends(ctx context.Context, c *presence.Client, of ...string) (online int) {
 	states, err := c.Batch(ctx, of...)
 	if err != nil {
 		log.Fatal(err)
@@ -35,14 +35,14 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	server.Set(1, schemas.Online)
-	server.Set(2, schemas.Away)
+	server.Set("1", schemas.Online)
+	server.Set("2", schemas.Away)
 
 	c, err := presence.New(presence.Config{HTTP: server.HTTP()})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(friends(context.Background(), c, 1, 2, 3))
+	fmt.Println(friends(context.Background(), c, "1", "2", "3"))
 	// Output: 1
 }
 
@@ -55,14 +55,13 @@ func ExampleStartNamed() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	ann := schemas.Name{Tenant: "acme", Text: "ann"}
 
 	g, err := gateway.Dial(ctx, gateway.Config{Kafka: server.Kafka(), IdentityKey: server.IdentityKey(), ID: "gw-1",
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}
-	w, err := watch.NewNamed(watch.Config{HTTP: server.HTTP()}, ann.Tenant, ann.Text)
+	w, err := watch.New(watch.Config{HTTP: server.HTTP(), Tenant: "acme"}, "ann")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -73,11 +72,11 @@ func ExampleStartNamed() {
 		if event.Kind != watch.Changed {
 			continue
 		}
-		fmt.Println(event.User.Name, *event.User.State)
+		fmt.Println(event.User.UserID, *event.User.State)
 		if *event.User.State == presence.Online {
 			break
 		}
-		if err := g.BeatAs(ann, "phone", schemas.Mobile, 0); err != nil {
+		if err := g.Tenant("acme").Beat("ann", "phone", schemas.Mobile, 0); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -85,11 +84,14 @@ func ExampleStartNamed() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	namesake := schemas.Name{Text: "ann"} // of the default tenant
-	states, err := c.BatchOf(ctx, ann, namesake)
-	fmt.Println(states.Of[ann], states.Of[namesake], err, g.Close(ctx))
+	states, err := c.Tenant("acme").Batch(ctx, "ann")
+	if err != nil {
+		log.Fatal(err)
+	}
+	namesakes, err := c.Batch(ctx, "ann") // of the default tenant
+	fmt.Println(states.Of, namesakes.Of, err, g.Close(ctx))
 	// Output:
-	// "ann" of tenant acme offline
-	// "ann" of tenant acme online
-	// online offline <nil> <nil>
+	// ann offline
+	// ann online
+	// map[ann:online] map[ann:offline] <nil> <nil>
 }

@@ -5,6 +5,7 @@
 //	defer s.Close()
 //	g, err := gateway.Dial(ctx, gateway.Config{Kafka: s.Kafka(), ID: "gw-1"})
 //	c, err := presence.New(presence.Config{HTTP: s.HTTP()})
+//	s.Set("42", schemas.Away) // with StartNamed: s.Tenant("acme").Set("ann", schemas.Away)
 //
 // It follows simple rules: a beat makes a user online, the bye of the last device makes it offline,
 // and Set makes it whatever a test needs. No user goes offline by silence. It does not check who
@@ -13,7 +14,6 @@ package clienttest
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"sync"
@@ -32,8 +32,11 @@ import (
 // partitions is the partition count of each topic.
 const partitions = 2
 
-// Server is a Stillhere server in memory. All methods may be called from any goroutine.
+// Server is a Stillhere server in memory. Its Users are those of the default tenant. All methods may be called
+// from any goroutine.
 type Server struct {
+	Users
+
 	cluster  *embedded.Kafka
 	producer *kafka.Producer
 	http     *httptest.Server
@@ -48,7 +51,7 @@ type Server struct {
 	online  map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind
 	log     map[schemas.UserID][]*schemas.Transition // oldest first
 	current map[schemas.UserID]schemas.Current
-	names   map[schemas.UserID]schemas.Name // of users who have changed, in text mode
+	names   map[schemas.UserID]schemas.Name // of users who have changed, with StartNamed
 	viewers map[*viewer]bool
 }
 
@@ -71,6 +74,7 @@ func start(key string, users identity.Users) (*Server, error) {
 	}
 	s := &Server{cluster: cluster, key: key, users: users, names: map[schemas.UserID]schemas.Name{}, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{},
 		log: map[schemas.UserID][]*schemas.Transition{}, current: map[schemas.UserID]schemas.Current{}, viewers: map[*viewer]bool{}}
+	s.Users.server = s
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	config := kafka.Config{Brokers: cluster.Addrs(), Users: users}
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
@@ -123,51 +127,6 @@ func (s *Server) DropWatchers() {
 	for v := range s.viewers {
 		_ = v.conn.CloseNow()
 	}
-}
-
-// Set makes a user online, away or offline.
-func (s *Server) Set(user schemas.UserID, state schemas.State) {
-	s.mustHave(false)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.become(user, state, s.current[user].Visibility, schemas.Idle)
-}
-
-// SetVisibility hides a user (schemas.Nobody) or shows it again (schemas.Everyone).
-func (s *Server) SetVisibility(user schemas.UserID, to schemas.Visibility) {
-	s.mustHave(false)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.show(user, to)
-}
-
-// show hides or shows a user. The caller holds the lock.
-func (s *Server) show(user schemas.UserID, to schemas.Visibility) {
-	state := s.current[user].State
-	if s.current[user].Version == 0 {
-		state = schemas.Offline
-	}
-	s.become(user, state, to, schemas.VisibilityChange)
-}
-
-// Notify writes a delivery of the last change of user to recipients, which must be ascending. It
-// returns when Kafka has acknowledged it.
-func (s *Server) Notify(ctx context.Context, user schemas.UserID, recipients ...schemas.UserID) error {
-	s.mustHave(false)
-	return s.notify(ctx, user, recipients, nil)
-}
-
-// notify writes a delivery to recipients, who have names in text mode.
-func (s *Server) notify(ctx context.Context, user schemas.UserID, recipients []schemas.UserID, names []string) error {
-	s.mu.Lock()
-	log := s.log[user]
-	s.mu.Unlock()
-	if len(log) == 0 {
-		return errors.New("notifying: the user has not changed")
-	}
-	d := schemas.Delivery{Transition: log[len(log)-1], Recipients: recipients, Names: names}
-	return s.producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries,
-		Partition: schemas.PartitionOf(user, partitions), Key: user.Key(), Value: d.Encode()})
 }
 
 // become changes a user and notifies its viewers. The caller holds the lock.

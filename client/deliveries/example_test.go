@@ -20,8 +20,8 @@ func begin(ctx context.Context) *clienttest.Server {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server.Set(1, schemas.Online)
-	if err := server.Notify(ctx, 1, 2, 3); err != nil {
+	server.Set("1", schemas.Online)
+	if err := server.Notify(ctx, "1", "2", "3"); err != nil {
 		log.Fatal(err)
 	}
 	return server

@@ -65,14 +65,14 @@ func TestEveryFrameUnderAKeyThatIsBoundToATenantCounts(t *testing.T) {
 			t.Errorf("%d rows are written, want %d", rows, want)
 		}
 	}
-	ann := schemas.Name{Tenant: "acme", Text: "ann"}
+	acme := g.Tenant("acme")
 	for i := range 3 { // each is in the log before the next
-		if err := g.BeatAs(ann, "phone", schemas.Mobile, 0); err != nil {
+		if err := acme.Beat("ann", "phone", schemas.Mobile, 0); err != nil {
 			t.Error(err)
 		}
 		written(i + 1)
 	}
-	if err := errors.Join(g.ByeAs(ann, "phone"), g.Close(ctx)); err != nil {
+	if err := errors.Join(acme.Bye("ann", "phone"), g.Close(ctx)); err != nil {
 		t.Error(err)
 	}
 	written(4)

@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-const user, device = schemas.UserID(42), schemas.DeviceID(7)
+const user, device = "42", "7"
 
 // begin starts a server and a gateway, and returns a function that waits for the next
 // change of the user.
@@ -58,7 +58,7 @@ func Example() {
 
 	tab, err := g.Connect(user, device, schemas.Web, 0)
 	if err != nil {
-		log.Fatal(err) // an id that no user has, or a gateway that is closed
+		log.Fatal(err) // what no user can be called, or a gateway that is closed
 	}
 	fmt.Println(next())
 	if err := tab.Beat(0); err != nil { // every heartbeat interval

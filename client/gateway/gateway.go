@@ -3,17 +3,18 @@
 //
 //	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: brokers}, ID: "gw-1"})
 //	…
-//	k, err := g.Connect(user, device, schemas.Mobile, 0) // a connection opens
-//	k.Beat(idle)                                         // as often as the device beats; see Schedule
-//	k.Bye()                                              // it was closed on purpose; k.Drop() when it was lost
-//	g.Close(ctx)                                         // send the remaining reports, and announce the stop
+//	k, err := g.Connect("42", "7", schemas.Mobile, 0) // a connection opens
+//	k.Beat(idle)                                      // as often as the device beats; see Schedule
+//	k.Bye()                                           // it was closed on purpose; k.Drop() when it was lost
+//	g.Close(ctx)                                      // send the remaining reports, and announce the stop
 //
 // Connections are counted: a device leaves when the last of its connections says bye. A gateway
 // that counts for itself calls g.Beat and g.Bye, which are about the device, whatever connections
 // it has.
 //
-// In a pipeline with --ids text users have names: see Config.IdentityKeyFile, ConnectAs, BeatAs and
-// ByeAs. Tenants may have intervals of their own: see ScheduleOf.
+// Users and their devices are given by name. With --ids int that is their number in decimal; with
+// --ids text it is any text of 1 to 128 bytes, the Config needs the identity key, and g.Tenant("acme")
+// reports the users of a tenant.
 //
 // All of these only write into memory. Reports that can change a state are sent within 10 ms, the
 // others with the next flush, one frame per partition. A device that beats a thousand times a
@@ -44,7 +45,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Errors of reports, besides a *schemas.FieldError for an id that no user or device has.
+// Errors of reports, besides a *schemas.FieldError for what no user or device can be called.
 var (
 	// ErrClosed says that the gateway is closing and takes no more reports.
 	ErrClosed = beat.ErrClosed
@@ -60,7 +61,7 @@ type Config struct {
 	ID schemas.GatewayID
 	// HeartbeatInterval is how often devices beat [that of the policy in force, 15s while none is
 	// known]. Without a value it follows changes of the policy, and of the policies of tenants, as Schedule
-	// and ScheduleOf do.
+	// does.
 	HeartbeatInterval time.Duration
 	// FlushInterval is how often repeated reports are sent [1s].
 	FlushInterval time.Duration
@@ -73,8 +74,7 @@ type Config struct {
 	// MaxDevices bounds the devices that are remembered [1,000,000].
 	MaxDevices int
 	// IdentityKeyFile is a file with the pipeline's identity key (32 hexadecimal digits), and
-	// IdentityKey the key itself: one of them, if the pipeline runs with --ids text. Its users then
-	// have names, and BeatAs, ByeAs and ConnectAs report them.
+	// IdentityKey the key itself: one of them, if the pipeline runs with --ids text.
 	IdentityKeyFile, IdentityKey string
 	// KeyFile is a file with the key of this gateway, as "stillhere keys gateway ID" prints it, and Key the key
 	// itself: one of them, if the pipeline takes signed heartbeats only. The file is read again every 10 s, so a
@@ -103,9 +103,11 @@ func (c Config) Validate() error {
 	return errors.Join(c.Kafka.Validate(), c.buffer(1).Validate(), err, unsigned)
 }
 
-// Gateway reports which devices are connected. All methods may be called from any goroutine. It
-// sends from the first report until Close, which must be called.
+// Gateway reports which devices are connected. Its Users are those of the default tenant. All methods may be
+// called from any goroutine. It sends from the first report until Close, which must be called.
 type Gateway struct {
+	Users
+
 	buffer   *beat.Buffer
 	producer *kafka.Producer
 	config   Config
@@ -158,6 +160,7 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
 	g := &Gateway{producer: producer, config: c, users: cluster.Users, keys: cluster.Keys, unfollow: func() {}}
+	g.Users.gateway = g
 	all, lookErr := policy.InForce(ctx, cluster)
 	inForce, known := policy.Newest(all)
 	if !known {
@@ -194,24 +197,6 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Beat reports that a device is online and that its person last touched it idle ago; 0: is
-// active now. More than 30 days count as 30 days. After an error nothing is reported.
-func (g *Gateway) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind,
-	idle time.Duration) error {
-	if g.users.Text() {
-		return errNeedsName
-	}
-	return g.buffer.Beat(user, device, kind, idle)
-}
-
-// Bye reports that a device has left on purpose.
-func (g *Gateway) Bye(user schemas.UserID, device schemas.DeviceID) error {
-	if g.users.Text() {
-		return errNeedsName
-	}
-	return g.buffer.Bye(user, device)
-}
-
 // Close stops the gateway in order: it writes the remaining reports, announces that the gateway
 // drains, so that its users get time to reconnect elsewhere, and disconnects. If ctx ends first,
 // the error says how many reports may be lost.
@@ -224,21 +209,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 // any goroutine.
 type Connection struct{ counted *beat.Connection }
 
-// Connect reports that a device has opened a connection, which is its first beat. After an
-// error there is no connection.
-func (g *Gateway) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind,
-	idle time.Duration) (*Connection, error) {
-	if g.users.Text() {
-		return nil, errNeedsName
-	}
-	counted, err := g.buffer.Connect(user, device, kind, idle)
-	if err != nil {
-		return nil, err
-	}
-	return &Connection{counted}, nil
-}
-
-// Beat reports that the device is online; see Gateway.Beat. It does nothing after Bye or
+// Beat reports that the device is online; see Users.Beat. It does nothing after Bye or
 // Drop.
 func (k *Connection) Beat(idle time.Duration) error { return k.counted.Beat(idle) }
 

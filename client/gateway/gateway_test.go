@@ -38,7 +38,7 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if err := g.Beat(1, 7, schemas.Mobile, 0); err != nil {
+	if err := g.Beat("1", "7", schemas.Mobile, 0); err != nil {
 		t.Fatal(err)
 	}
 	for written := false; !written; {

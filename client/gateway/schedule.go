@@ -17,15 +17,12 @@ type schedules struct {
 	tenants map[string]schemas.Schedule // of tenants with policies of their own
 }
 
-// Schedule is when devices have to send heartbeats, by Config.HeartbeatInterval or the policy in
-// force. A gateway passes it to each device that connects, and again when it has changed.
-func (g *Gateway) Schedule() schemas.Schedule { return g.schedule.Load().all }
-
-// ScheduleOf is Schedule for the devices of users of a tenant, with --ids text: by the policy of the tenant
-// where it has its own. A change of that policy is known within 3 s.
-func (g *Gateway) ScheduleOf(tenant string) schemas.Schedule {
-	s := g.schedule.Load()
-	if own, ok := s.tenants[tenant]; ok {
+// Schedule is when the devices of these users have to send heartbeats, by Config.HeartbeatInterval or the policy in
+// force, which is that of the tenant where it has its own. A change of that is known within 3 s. A gateway passes
+// it to each device that connects, and again when it has changed.
+func (u Users) Schedule() schemas.Schedule {
+	s := u.gateway.schedule.Load()
+	if own, ok := s.tenants[u.tenant]; ok {
 		return own
 	}
 	return s.all

@@ -23,16 +23,16 @@ func ExampleClient_Changes() {
 		log.Fatal(err)
 	}
 
-	first, err := c.Changes(ctx, "", 1, 2)
+	first, err := c.Changes(ctx, "", "1", "2")
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, user := range first.Users { // a resync: the states
 		fmt.Println(user.UserID, "is", *user.State)
 	}
-	server.Set(1, schemas.Online)
-	server.Set(1, schemas.Away)
-	missed, err := c.Changes(ctx, first.Cursor, 1, 2)
+	server.Set("1", schemas.Online)
+	server.Set("1", schemas.Away)
+	missed, err := c.Changes(ctx, first.Cursor, "1", "2")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/stillhere/stillhere/client"
@@ -18,7 +19,7 @@ import (
 
 // Receipt is the answer to an erasure.
 type Receipt struct {
-	// UserID is the user, with --ids text by its name in Tenant.
+	// UserID is the user's name in Tenant.
 	UserID string `json:"user_id"`
 	Tenant string `json:"tenant,omitempty"`
 	// ErasedAt is when Kafka had the erasure. The stores follow within seconds.
@@ -31,73 +32,55 @@ type Receipt struct {
 }
 
 // SetVisibility hides a user from all others (schemas.Nobody), or shows the user again (schemas.Everyone).
-func (c *Client) SetVisibility(ctx context.Context, user schemas.UserID, to schemas.Visibility) error {
-	return c.setVisibility(ctx, "/presence/"+user.String()+"/visibility", user.String(), to)
-}
-
-// SetVisibilityOf is SetVisibility with --ids text.
-func (c *Client) SetVisibilityOf(ctx context.Context, user schemas.Name, to schemas.Visibility) error {
-	return c.setVisibility(ctx, pathOf(user, "/visibility")+of(user.Tenant), fmt.Sprintf("%q", user.Text), to)
-}
-
-func (c *Client) setVisibility(ctx context.Context, path, called string, to schemas.Visibility) error {
+func (c *Client) SetVisibility(ctx context.Context, user string, to schemas.Visibility) error {
 	body := []byte(`{"visibility":"` + schemas.VisibilityWord(to) + `"}`)
-	if _, err := c.ask(ctx, http.MethodPut, path, body, new(struct{})); err != nil {
-		return fmt.Errorf("setting the visibility of user %s: %w", called, err)
+	if err := c.one(ctx, http.MethodPut, user, "/visibility", body, new(struct{})); err != nil {
+		return fmt.Errorf("setting the visibility of user %q: %w", user, err)
 	}
 	return nil
 }
 
 // Erase erases everything about a user.
-func (c *Client) Erase(ctx context.Context, user schemas.UserID) (Receipt, error) {
-	return c.erase(ctx, "/presence/"+user.String(), user.String())
-}
-
-// EraseOf is Erase with --ids text.
-func (c *Client) EraseOf(ctx context.Context, user schemas.Name) (Receipt, error) {
-	return c.erase(ctx, pathOf(user, "")+of(user.Tenant), fmt.Sprintf("%q", user.Text))
-}
-
-func (c *Client) erase(ctx context.Context, path, called string) (r Receipt, err error) {
-	if _, err := c.ask(ctx, http.MethodDelete, path, nil, &r); err != nil {
-		return r, fmt.Errorf("erasing user %s: %w", called, err)
+func (c *Client) Erase(ctx context.Context, user string) (r Receipt, err error) {
+	if err := c.one(ctx, http.MethodDelete, user, "", nil, &r); err != nil {
+		return r, fmt.Errorf("erasing user %q: %w", user, err)
 	}
 	return r, nil
 }
 
 // Export writes everything that is held of a user to w, as JSON lines. It is asked for once, and bounded by ctx alone:
 // a long export takes minutes.
-func (c *Client) Export(ctx context.Context, user schemas.UserID, w io.Writer) error {
-	return c.export(ctx, "/presence/"+user.String()+"/export", user.String(), w)
-}
-
-// ExportOf is Export with --ids text.
-func (c *Client) ExportOf(ctx context.Context, user schemas.Name, w io.Writer) error {
-	return c.export(ctx, pathOf(user, "/export")+of(user.Tenant), fmt.Sprintf("%q", user.Text), w)
-}
-
-func (c *Client) export(ctx context.Context, path, called string, w io.Writer) (err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.config.HTTP.URL, "/")+path, http.NoBody)
+func (c *Client) Export(ctx context.Context, user string, w io.Writer) error {
+	err := schemas.CheckName("user", user)
 	if err == nil {
-		request.Header, err = connect.Header(ctx, c.config.HTTP)
+		err = c.export(ctx, c.pathOf(user, "/export", url.Values{}), w)
 	}
 	if err != nil {
-		return fmt.Errorf("exporting user %s: %w", called, err)
+		return fmt.Errorf("exporting user %q: %w", user, err)
+	}
+	return nil
+}
+
+func (c *Client) export(ctx context.Context, path string, w io.Writer) (err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.config.HTTP.URL, "/")+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	if request.Header, err = connect.Header(ctx, c.config.HTTP); err != nil {
+		return err
 	}
 	answer, err := c.config.HTTP.Client.Do(request)
 	if err != nil {
-		return fmt.Errorf("exporting user %s: %w", called, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
 	if answer.StatusCode != http.StatusOK {
 		body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 		if err != nil {
-			return fmt.Errorf("exporting user %s: %w", called, err)
+			return err
 		}
-		return fmt.Errorf("exporting user %s: %w", called, client.ProblemOf(answer.StatusCode, answer.Header, body))
+		return client.ProblemOf(answer.StatusCode, answer.Header, body)
 	}
-	if _, err := io.Copy(w, answer.Body); err != nil {
-		return fmt.Errorf("exporting user %s: %w", called, err)
-	}
-	return nil
+	_, err = io.Copy(w, answer.Body)
+	return err
 }

@@ -39,19 +39,19 @@ func TestUsersAreHiddenErasedAndExportedAtTheirPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := schemas.Name{Tenant: "t", Text: "a/b"}
-	receipt, eraseErr := c.EraseOf(t.Context(), name)
-	_, eraseIDErr := c.Erase(t.Context(), 7)
+	acme := c.Tenant("t")
+	receipt, eraseErr := acme.Erase(t.Context(), "a/b")
+	_, eraseIDErr := c.Erase(t.Context(), "7")
 	var exported strings.Builder
 	err = errors.Join(eraseErr, eraseIDErr,
-		c.SetVisibility(t.Context(), 7, schemas.Nobody), c.SetVisibilityOf(t.Context(), name, schemas.Everyone),
-		c.Export(t.Context(), 7, &exported), c.ExportOf(t.Context(), name, &exported))
+		c.SetVisibility(t.Context(), "7", schemas.Nobody), acme.SetVisibility(t.Context(), "a/b", schemas.Everyone),
+		c.Export(t.Context(), "7", &exported), acme.Export(t.Context(), "a/b", &exported))
 	want := []string{
 		"DELETE /presence/users/a%2Fb?tenant=t  Bearer T",
-		"DELETE /presence/7  Bearer T",
-		`PUT /presence/7/visibility {"visibility":"nobody"} Bearer T`,
+		"DELETE /presence/users/7  Bearer T",
+		`PUT /presence/users/7/visibility {"visibility":"nobody"} Bearer T`,
 		`PUT /presence/users/a%2Fb/visibility?tenant=t {"visibility":"everyone"} Bearer T`,
-		"GET /presence/7/export  Bearer T",
+		"GET /presence/users/7/export  Bearer T",
 		"GET /presence/users/a%2Fb/export?tenant=t  Bearer T",
 	}
 	if err != nil || strings.Join(asked, "\n") != strings.Join(want, "\n") {
@@ -81,14 +81,17 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, do := range []func(context.Context) error{
-		func(ctx context.Context) error { return c.SetVisibility(ctx, 7, schemas.Nobody) },
-		func(ctx context.Context) error { _, err := c.Erase(ctx, 7); return err },
-		func(ctx context.Context) error { return c.Export(ctx, 7, io.Discard) },
+		func(ctx context.Context) error { return c.SetVisibility(ctx, "7", schemas.Nobody) },
+		func(ctx context.Context) error { _, err := c.Erase(ctx, "7"); return err },
+		func(ctx context.Context) error { return c.Export(ctx, "7", io.Discard) },
 	} {
 		var problem *client.ProblemError
-		if err := do(t.Context()); !errors.As(err, &problem) || problem.Code != "not_allowed" || !strings.Contains(err.Error(), "user 7") {
+		if err := do(t.Context()); !errors.As(err, &problem) || problem.Code != "not_allowed" || !strings.Contains(err.Error(), `user "7"`) {
 			t.Errorf("got %v", err)
 		}
+	}
+	if _, err := c.Erase(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "user: must be") {
+		t.Errorf("nobody was erased: %v", err)
 	}
 	if asked != 3 {
 		t.Errorf("%d requests, want 3", asked)

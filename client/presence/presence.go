@@ -1,12 +1,13 @@
 // Package presence reads the presence of users and its history over HTTP.
 //
 //	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: "https://presence.example.com"}})
-//	states, err := c.Batch(ctx, 1, 2, 3)
-//	users, err := c.Users(ctx, 1, 2, 3) // with last seen and devices
-//	user, err := c.One(ctx, 1)
-//	for change, err := range c.History(ctx, 1, presence.Range{From: yesterday}) { … }
+//	states, err := c.Batch(ctx, "1", "2", "3")
+//	users, err := c.Users(ctx, "1", "2", "3") // with last seen and devices
+//	user, err := c.One(ctx, "1")
+//	for change, err := range c.History(ctx, "1", presence.Range{From: yesterday}) { … }
 //
-// With --ids text users have names: c.OneOf(ctx, schemas.Name{Tenant: "acme", Text: "ann"}), and so on.
+// Users are given by name; with --ids int that is the number in decimal. c.Tenant("acme") reads the users
+// of a tenant.
 //
 // A request without an answer, or with the answer 408, 429 or 5xx, is repeated after a growing,
 // jittered pause or after the time that the server asks for. Every other answer except 200 is a
@@ -22,7 +23,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -77,15 +77,22 @@ func (c Config) Validate() error {
 }
 
 // Client reads presence. Any goroutine may use it.
-type Client struct{ config Config }
+type Client struct {
+	config Config
+	tenant string
+}
 
 // New makes a client; it does not connect yet.
 func New(c Config) (*Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Client{c.withDefaults()}, nil
+	return &Client{config: c.withDefaults()}, nil
 }
+
+// Tenant is a client of the users of a tenant, with --ids text. That of New, and of "", is one of the users of
+// the token's tenant, or of the default one.
+func (c *Client) Tenant(tenant string) *Client { return &Client{c.config, tenant} }
 
 // States of a user. Hidden stands for a hidden user and for a user whom the token may not watch.
 const (
@@ -97,25 +104,20 @@ const (
 
 // States are the states of users.
 type States struct {
-	Of map[schemas.UserID]string
+	Of map[string]string
 	// StaleSince is not 0 if some of the states may be out of date: since when at the earliest.
 	StaleSince schemas.Millis
 }
 
-const (
-	// maxBatch is how many users the server accepts in a request.
-	maxBatch = 1000
-	// maxInURL is how many users a URL names; more go into a body, because many proxies refuse URLs
-	// of more than 4,000 or 8,000 bytes.
-	maxInURL = 100
-)
+// maxBatch is how many users the server accepts in a request.
+const maxBatch = 1000
 
 // Batch reads the states of any number of users, 1,000 in a request. An unknown user is Offline.
-func (c *Client) Batch(ctx context.Context, users ...schemas.UserID) (States, error) {
-	all := States{Of: make(map[schemas.UserID]string, len(users))}
-	for some := range slices.Chunk(users, maxBatch) {
-		var states map[schemas.UserID]*string
-		header, err := c.states(ctx, some, &states)
+func (c *Client) Batch(ctx context.Context, users ...string) (States, error) {
+	all := States{Of: make(map[string]string, len(users))}
+	for some := range slices.Chunk(distinct(users), maxBatch) {
+		var states map[string]*string
+		header, err := c.several(ctx, "batch", asked{UserIDs: some}, &states)
 		if err != nil {
 			return States{}, fmt.Errorf("reading the states of %d users: %w", len(some), err)
 		}
@@ -141,33 +143,26 @@ func staleSince(header http.Header) schemas.Millis {
 	return schemas.MillisOf(at)
 }
 
-func (c *Client) states(ctx context.Context, users []schemas.UserID, to any) (http.Header, error) {
-	if len(users) > maxInURL {
-		header, err := c.ask(ctx, http.MethodPost, "/presence/batch", batchBody(users, false), to)
-		var problem *client.ProblemError
-		if !errors.As(err, &problem) || problem.Status != http.StatusMethodNotAllowed {
-			return header, err
-		} // the server is older than POST
+// distinct are users in the order of the first mention of each.
+func distinct(users []string) (all []string) {
+	met := make(map[string]bool, len(users))
+	for _, user := range users {
+		if !met[user] {
+			met[user], all = true, append(all, user)
+		}
 	}
-	return c.get(ctx, "/presence/batch?user_ids="+strings.Join(idTexts(users), ","), to)
+	return all
 }
 
-// Users reads the presence of any number of users, 1,000 in a request, in the order of the first
-// mention of each. The fields of a hidden user, and of a user whom the token may not watch, are nil
-// and 0.
-func (c *Client) Users(ctx context.Context, users ...schemas.UserID) ([]schemas.Presence, error) {
-	var all []schemas.Presence
-	known := make(map[schemas.UserID]bool, len(users))
-	for some := range slices.Chunk(users, maxBatch) {
-		var answer struct{ Users []schemas.Presence }
-		if _, err := c.ask(ctx, http.MethodPost, "/presence/batch", batchBody(some, true), &answer); err != nil {
+// Users reads any number of users, 1,000 in a request, in the order of the first mention of each. The fields of
+// a hidden user, and of a user whom the token may not watch, are nil and 0.
+func (c *Client) Users(ctx context.Context, users ...string) (all []schemas.User, err error) {
+	for some := range slices.Chunk(distinct(users), maxBatch) {
+		var answer struct{ Users []schemas.User }
+		if _, err := c.several(ctx, "batch", asked{UserIDs: some, Detail: true}, &answer); err != nil {
 			return nil, fmt.Errorf("reading %d users: %w", len(some), err)
 		}
-		for _, p := range answer.Users {
-			if !known[p.UserID] {
-				known[p.UserID], all = true, append(all, p)
-			}
-		}
+		all = append(all, answer.Users...)
 	}
 	return all, nil
 }
@@ -178,10 +173,10 @@ type Changes struct {
 	// too_many. Users has the present state of each user then.
 	Resync bool
 	Reason string
-	Users  []schemas.Presence
+	Users  []schemas.User
 	// Changes are ordered by user and version: each visible change after the cursor once. Of a hidden
 	// user that is the hide alone.
-	Changes []schemas.Presence
+	Changes []schemas.User
 	// Cursor is for the next call with the same users.
 	Cursor string
 	// More says that further changes can be read at once.
@@ -192,55 +187,68 @@ type Changes struct {
 
 // Changes reads what has happened to up to 1,000 users since a cursor; "" the first time. The cursor is
 // that of the answer before, about the same users in any order.
-func (c *Client) Changes(ctx context.Context, since string, users ...schemas.UserID) (Changes, error) {
-	body, err := json.Marshal(struct {
-		UserIDs []string `json:"user_ids"`
-		Since   string   `json:"since,omitempty"`
-	}{idTexts(users), since})
-	if err != nil {
-		panic(err) // texts can always be encoded
-	}
-	var changes Changes
-	if _, err := c.ask(ctx, http.MethodPost, "/presence/changes", body, &changes); err != nil {
+func (c *Client) Changes(ctx context.Context, since string, users ...string) (changes Changes, err error) {
+	if _, err := c.several(ctx, "changes", asked{UserIDs: users, Since: since}, &changes); err != nil {
 		return Changes{}, fmt.Errorf("reading the changes of %d users: %w", len(users), err)
 	}
 	return changes, nil
 }
 
-func batchBody(users []schemas.UserID, detail bool) []byte {
-	body, err := json.Marshal(struct {
-		UserIDs []string `json:"user_ids"`
-		Detail  bool     `json:"detail,omitempty"`
-	}{idTexts(users), detail})
+// asked is the body of a request about several users.
+type asked struct {
+	UserIDs []string `json:"user_ids"`
+	Detail  bool     `json:"detail,omitempty"`
+	Since   string   `json:"since,omitempty"`
+}
+
+func (c *Client) several(ctx context.Context, path string, about asked, to any) (http.Header, error) {
+	body, err := json.Marshal(about)
 	if err != nil {
 		panic(err) // texts can always be encoded
 	}
-	return body
+	return c.ask(ctx, http.MethodPost, c.path(path, url.Values{}), body, to)
 }
 
-func idTexts(users []schemas.UserID) []string {
-	texts := make([]string, len(users))
-	for i, user := range users {
-		texts[i] = user.String()
+// path is that of an endpoint, with the tenant.
+func (c *Client) path(of string, query url.Values) string {
+	if c.tenant != "" {
+		query.Set("tenant", c.tenant)
 	}
-	return texts
+	if len(query) > 0 {
+		of += "?" + query.Encode()
+	}
+	return "/presence/" + of
+}
+
+// pathOf is that of an endpoint about a user. It is below /presence/users/, because a name may be that of another
+// endpoint.
+func (c *Client) pathOf(user, rest string, query url.Values) string {
+	return c.path("users/"+url.PathEscape(user)+rest, query)
+}
+
+// one asks an endpoint about a user. Without a name the path would be that of another one.
+func (c *Client) one(ctx context.Context, method, user, rest string, body []byte, to any) error {
+	if err := schemas.CheckName("user", user); err != nil {
+		return err
+	}
+	_, err := c.ask(ctx, method, c.pathOf(user, rest, url.Values{}), body, to)
+	return err
 }
 
 // Visibility reads whether the user is hidden: "everyone", "nobody", or "" if the token is neither
 // the user's nor an administrator's.
-func (c *Client) Visibility(ctx context.Context, user schemas.UserID) (string, error) {
+func (c *Client) Visibility(ctx context.Context, user string) (string, error) {
 	var answer struct{ Visibility string }
-	if _, err := c.get(ctx, "/presence/"+user.String()+"/visibility", &answer); err != nil {
-		return "", fmt.Errorf("reading the visibility of user %s: %w", user, err)
+	if err := c.one(ctx, http.MethodGet, user, "/visibility", nil, &answer); err != nil {
+		return "", fmt.Errorf("reading the visibility of user %q: %w", user, err)
 	}
 	return answer.Visibility, nil
 }
 
-// One reads the presence of one user.
-func (c *Client) One(ctx context.Context, user schemas.UserID) (schemas.Presence, error) {
-	var p schemas.Presence
-	if _, err := c.get(ctx, "/presence/"+user.String(), &p); err != nil {
-		return p, fmt.Errorf("reading user %s: %w", user, err)
+// One reads one user.
+func (c *Client) One(ctx context.Context, user string) (p schemas.User, err error) {
+	if err := c.one(ctx, http.MethodGet, user, "", nil, &p); err != nil {
+		return p, fmt.Errorf("reading user %q: %w", user, err)
 	}
 	return p, nil
 }
@@ -269,31 +277,21 @@ type Change struct {
 
 // History yields the changes of a user, newest first. It reads one page after the other. An error
 // is the last element.
-func (c *Client) History(ctx context.Context, user schemas.UserID, within Range) iter.Seq2[Change, error] {
-	return c.history(ctx, "/presence/"+user.String()+"/history", user.String(), c.historyQuery(within))
-}
-
-func (c *Client) historyQuery(within Range) url.Values {
-	query := url.Values{"limit": {strconv.Itoa(c.config.PageSize)}}
-	for name, bound := range map[string]time.Time{"from": within.From, "to": within.To} {
-		if !bound.IsZero() {
-			query.Set(name, strconv.FormatInt(bound.UnixMilli(), 10))
-		}
-	}
-	return query
-}
-
-// history reads the pages at path of a user, whom errors call so.
-func (c *Client) history(ctx context.Context, path, called string, first url.Values) iter.Seq2[Change, error] {
+func (c *Client) History(ctx context.Context, user string, within Range) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		query := maps.Clone(first)
+		query := url.Values{"limit": {strconv.Itoa(c.config.PageSize)}}
+		for name, bound := range map[string]time.Time{"from": within.From, "to": within.To} {
+			if !bound.IsZero() {
+				query.Set(name, strconv.FormatInt(bound.UnixMilli(), 10))
+			}
+		}
 		for {
 			var page struct {
 				Changes    []Change `json:"changes"`
 				NextCursor *string  `json:"next_cursor"`
 			}
-			if _, err := c.get(ctx, path+"?"+query.Encode(), &page); err != nil {
-				yield(Change{}, fmt.Errorf("reading the history of user %s: %w", called, err))
+			if _, err := c.ask(ctx, http.MethodGet, c.pathOf(user, "/history", query), nil, &page); err != nil {
+				yield(Change{}, fmt.Errorf("reading the history of user %q: %w", user, err))
 				return
 			}
 			for _, change := range page.Changes {
@@ -311,10 +309,6 @@ func (c *Client) history(ctx context.Context, path, called string, first url.Val
 
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 16 << 20
-
-func (c *Client) get(ctx context.Context, path string, to any) (http.Header, error) {
-	return c.ask(ctx, http.MethodGet, path, nil, to)
-}
 
 // ask requests path until it succeeds or may not be repeated, and decodes the answer into to. Only
 // reads may be asked: a request may arrive several times.

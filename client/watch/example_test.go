@@ -16,7 +16,7 @@ import (
 )
 
 // begin starts a server and a watcher.
-func begin(users ...schemas.UserID) (*clienttest.Server, *watch.Watcher) {
+func begin(users ...string) (*clienttest.Server, *watch.Watcher) {
 	server, err := clienttest.Start()
 	if err != nil {
 		log.Fatal(err)
@@ -31,7 +31,7 @@ func begin(users ...schemas.UserID) (*clienttest.Server, *watch.Watcher) {
 func ExampleWatcher_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, w := begin(1) // watch.New, with a server in memory
+	server, w := begin("1") // watch.New, with a server in memory
 	defer server.Close()
 
 	for event, err := range w.Events(ctx) {
@@ -45,7 +45,7 @@ func ExampleWatcher_Events() {
 		if *event.User.State == "online" {
 			break
 		}
-		server.Set(1, schemas.Online)
+		server.Set("1", schemas.Online)
 	}
 	// Output:
 	// 1 offline
@@ -56,7 +56,7 @@ func ExampleWatcher_Events() {
 func ExampleWatcher_Add() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, w := begin(1)
+	server, w := begin("1")
 	defer server.Close()
 
 	for event, err := range w.Events(ctx) {
@@ -67,11 +67,11 @@ func ExampleWatcher_Add() {
 			continue
 		}
 		fmt.Println(event.User.UserID)
-		if event.User.UserID == 2 {
+		if event.User.UserID == "2" {
 			break
 		}
-		w.Remove(1)
-		w.Add(2)
+		w.Remove("1")
+		_ = w.Add("2") // it can be a name
 	}
 	fmt.Println(w.Users())
 	// Output:
@@ -84,7 +84,7 @@ func ExampleWatcher_Add() {
 func ExampleWatcher_Events_reconnect() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, w := begin(1, 2)
+	server, w := begin("1", "2")
 	defer server.Close()
 
 	users := 0
@@ -100,7 +100,7 @@ func ExampleWatcher_Events_reconnect() {
 			}
 		case watch.Disconnected:
 			fmt.Println("disconnected")
-			server.Set(2, schemas.Online)
+			server.Set("2", schemas.Online)
 		}
 		if users == 3 {
 			break
@@ -121,7 +121,7 @@ func ExampleWatcher_Events_refused() {
 	}))
 	defer server.Close()
 
-	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL, Token: client.Token("old")}}, 1)
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL, Token: client.Token("old")}}, "1")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 func ExampleWatcher_Events_missed() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, w := begin(1)
+	server, w := begin("1")
 	defer server.Close()
 
 	changes := 0
@@ -30,9 +30,9 @@ func ExampleWatcher_Events_missed() {
 			}
 		case watch.Disconnected:
 			fmt.Println("disconnected")
-			server.Set(1, schemas.Online)
-			server.Set(1, schemas.Away)
-			server.Set(1, schemas.Online)
+			server.Set("1", schemas.Online)
+			server.Set("1", schemas.Away)
+			server.Set("1", schemas.Online)
 		}
 		if changes == 4 {
 			break

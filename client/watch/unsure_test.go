@@ -11,7 +11,6 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/watch"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // Users 1 and 2 are unsure, or stale, when the connection is lost. User 2 still is when it resumes.
@@ -52,13 +51,13 @@ func resumeWhile(t *testing.T, unsure string) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, FirstWait: time.Millisecond}, 1, 2)
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, FirstWait: time.Millisecond}, "1", "2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	got, connected := map[schemas.UserID][]bool{}, 0
+	got, connected := map[string][]bool{}, 0
 	for event, err := range w.Events(ctx) {
 		if err != nil {
 			t.Fatal(err)
@@ -69,11 +68,11 @@ func resumeWhile(t *testing.T, unsure string) {
 		case watch.Changed:
 			got[event.User.UserID] = append(got[event.User.UserID], event.User.UnsureSince+event.User.StaleSince != 0)
 		}
-		if connected == 2 && len(got[1]) == 3 {
+		if connected == 2 && len(got["1"]) == 3 {
 			break
 		}
 	}
-	if one, two := got[1], got[2]; len(one) != 3 || one[0] || !one[1] || one[2] || len(two) != 1 || !two[0] {
-		t.Errorf("user 1 was unsure %v, want [false true false]; user 2 %v, want [true]", got[1], got[2])
+	if one, two := got["1"], got["2"]; len(one) != 3 || one[0] || !one[1] || one[2] || len(two) != 1 || !two[0] {
+		t.Errorf("user 1 was unsure %v, want [false true false]; user 2 %v, want [true]", got["1"], got["2"])
 	}
 }

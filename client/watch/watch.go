@@ -1,6 +1,6 @@
 // Package watch receives changes of users as they happen, over the live stream.
 //
-//	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: "https://presence.example.com"}}, 1, 2, 3)
+//	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: "https://presence.example.com"}}, "1", "2", "3")
 //	for event, err := range w.Events(ctx) {
 //		if err != nil { return err } // refused for good
 //		if event.Kind == watch.Changed { show(event.User) }
@@ -13,23 +13,22 @@
 // are watched now), it yields Resynced and the newest state of each user that is newer. So a program
 // that shows the last Changed event of each user is up to date, whatever was lost in between.
 //
-// With --ids text users have names: NewNamed makes a NamedWatcher of users of one tenant.
+// Users are given by name; with --ids int that is the number in decimal.
 package watch
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Config configures a Watcher. HTTP is required.
 type Config struct {
 	HTTP client.HTTP
+	// Tenant is that of the users, with --ids text ["": that of the token, or the default one].
+	Tenant string
 	// Deliveries requests also the deliveries to the user of the token, which stillhere channel
 	// live sends: changes of users whom that user follows.
 	Deliveries bool
@@ -40,7 +39,7 @@ type Config struct {
 
 // Validate reports all faults, joined.
 func (c Config) Validate() error {
-	faults := []error{c.HTTP.Validate()}
+	faults := []error{c.HTTP.Validate(), schemas.CheckTenant("watch.tenant", c.Tenant)}
 	if c.FirstWait < 0 {
 		faults = append(faults, schemas.Invalid("watch.first_wait", "must be positive"))
 	}
@@ -69,7 +68,7 @@ const (
 	// follows.
 	Resynced Kind = "resynced"
 	// Refused: the server refused a request of this connection with Err. If its code is
-	// not_allowed, User.UserID (of a NamedWatcher User.Name) may not be watched and is no longer watched.
+	// not_allowed, User.UserID may not be watched and is no longer watched.
 	Refused Kind = "refused"
 	// Disconnected: the connection was lost because of Err. The next attempt is after RetryIn;
 	// until then earlier events may be out of date.
@@ -77,10 +76,10 @@ const (
 )
 
 // Event is a message of the stream or a change of the connection. Kind determines which fields are
-// set. Of a NamedWatcher User has Name in place of UserID.
+// set.
 type Event struct {
 	Kind    Kind
-	User    schemas.Presence
+	User    schemas.User
 	Count   int
 	Err     error // Refused: a *client.ProblemError
 	RetryIn time.Duration
@@ -89,38 +88,3 @@ type Event struct {
 	Schedule schemas.Schedule
 	MaxUsers int
 }
-
-// Watcher watches users. Any goroutine may call Add, Remove and Users, also while Events runs.
-type Watcher struct{ *core[schemas.UserID] }
-
-// New makes a watcher of users; Events connects it. The server bounds how many users one connection
-// may watch (500 by default).
-func New(c Config, users ...schemas.UserID) (*Watcher, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	w := &Watcher{newCore(c, watch.Options{}, naming[schemas.UserID]{
-		of:    func(p schemas.Presence) schemas.UserID { return p.UserID },
-		texts: watch.Texts,
-		parse: func(text string) (schemas.UserID, schemas.Presence, error) {
-			user, err := schemas.ParseUserID("user_id", text)
-			return user, schemas.Presence{UserID: user}, err
-		},
-	})}
-	w.Add(users...)
-	return w, nil
-}
-
-// Add watches further users.
-func (w *Watcher) Add(users ...schemas.UserID) { w.add(users) }
-
-// Remove stops watching users. An event of one may still come.
-func (w *Watcher) Remove(users ...schemas.UserID) { w.remove(users) }
-
-// Users returns the watched users.
-func (w *Watcher) Users() []schemas.UserID { return w.all() }
-
-// Events connects and yields events until ctx ends or the loop is left. An error is the last
-// element: the server refuses the stream permanently, with a *client.ProblemError. Run one loop at
-// a time.
-func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] { return w.run(ctx) }

@@ -28,20 +28,20 @@ type apiFlags struct {
 // text reports whether users have names.
 func (f *apiFlags) text() bool { return f.IDs == string(identity.Text) }
 
-// users reads users as the API names them.
-func (f *apiFlags) users(texts []string) (users []namedUser, err error) {
+// check reports users whom the API cannot have.
+func (f *apiFlags) check(texts []string) error {
 	if f.Tenant != nil && !f.text() {
-		return nil, misused(errTenants)
+		return misused(errTenants)
 	}
+	var faults []error
 	if f.Tenant != nil {
-		err = schemas.CheckTenant("--tenant", *f.Tenant)
+		faults = append(faults, schemas.CheckTenant("--tenant", *f.Tenant))
 	}
-	faults := []error{err}
 	for _, text := range texts {
-		id, name, err := f.user(fmt.Sprintf("user %q", text), text)
-		users, faults = append(users, namedUser{id, name}), append(faults, err)
+		_, _, err := f.user(fmt.Sprintf("user %q", text), text)
+		faults = append(faults, err)
 	}
-	return users, misused(errors.Join(faults...))
+	return misused(errors.Join(faults...))
 }
 
 // user reads a user; field names it in errors.
@@ -73,6 +73,9 @@ func (f *apiFlags) client(pageSize int) (*presence.Client, error) {
 	c, err := presence.New(presence.Config{HTTP: reach, PageSize: pageSize})
 	if err != nil {
 		return nil, misused(fmt.Errorf("--url: %q: %s", f.URL, strings.TrimPrefix(err.Error(), "http.url: ")))
+	}
+	if f.Tenant != nil {
+		c = c.Tenant(*f.Tenant)
 	}
 	return c, nil
 }

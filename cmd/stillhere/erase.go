@@ -12,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stillhere/stillhere/client/presence"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/erasure"
@@ -102,7 +101,7 @@ func warnUnspread(w *erasure.Writer) {
 // throughAPI has the API erase.
 func (c *eraseCommand) throughAPI(ctx context.Context) error {
 	api := apiFlags{URL: c.URL, IDs: c.Kafka.IDs, Tenant: c.Tenant, tokenFlag: c.tokenFlag}
-	if _, err := api.users(nil); err != nil {
+	if err := api.check(nil); err != nil {
 		return err
 	}
 	users, err := c.users(api.user)
@@ -120,12 +119,7 @@ func (c *eraseCommand) throughAPI(ctx context.Context) error {
 	receipts := json.NewEncoder(line.Writer(os.Stdout))
 	defer line.Clear()
 	for i, user := range users {
-		var receipt presence.Receipt
-		if api.text() {
-			receipt, err = reach.EraseOf(ctx, user.name)
-		} else {
-			receipt, err = reach.Erase(ctx, user.id)
-		}
+		receipt, err := reach.Erase(ctx, user.text())
 		if err != nil {
 			line.Clear()
 			return fmt.Errorf("%w (%s of %s users were erased before)", err, grouped(int64(i)), grouped(int64(len(users))))

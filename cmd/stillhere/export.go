@@ -102,8 +102,7 @@ func (c *exportCommand) throughAPI(ctx context.Context) (err error) {
 		return misused(errors.New("--no-status: the API always has the status"))
 	}
 	api := apiFlags{URL: c.URL, IDs: c.Kafka.IDs, Tenant: c.Tenant, tokenFlag: c.tokenFlag}
-	users, err := api.users([]string{c.User})
-	if err != nil {
+	if err := api.check([]string{c.User}); err != nil {
 		return err
 	}
 	reach, err := api.client(0)
@@ -112,10 +111,7 @@ func (c *exportCommand) throughAPI(ctx context.Context) (err error) {
 	}
 	lines := &counter{Writer: os.Stdout}
 	defer func() { lines.report(c.User, err) }()
-	if api.text() {
-		return reach.ExportOf(ctx, users[0].name, lines)
-	}
-	return reach.Export(ctx, users[0].id, lines)
+	return reach.Export(ctx, c.User, lines)
 }
 
 // counter counts what is written.

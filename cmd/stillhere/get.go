@@ -32,25 +32,6 @@ func (*getCommand) Help() string {
 A hidden user has no state, but for the user and administrators. "watch" shows changes as they come, "history" the past.`
 }
 
-// userColumn is who the user is: an id, or with text a name.
-func userColumn(text bool) output.Column[schemas.Presence] {
-	c := output.Column[schemas.Presence]{Name: "user_id", Head: "USER", Value: func(p schemas.Presence) any { return p.UserID }}
-	if text {
-		c.Value = func(p schemas.Presence) any {
-			if p.Name == nil {
-				return p.UserID.String()
-			}
-			return p.Name.Text
-		}
-	}
-	return c
-}
-
-// presenceColumns are those of users.
-func presenceColumns(text bool) []output.Column[schemas.Presence] {
-	return append([]output.Column[schemas.Presence]{userColumn(text)}, stateColumns...)
-}
-
 // decimal is a number that the API has as text; nil if it is none.
 func decimal(text string) *int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -60,21 +41,23 @@ func decimal(text string) *int64 {
 	return &n
 }
 
-var stateColumns = []output.Column[schemas.Presence]{
-	{Name: "state", Head: "STATE", Value: func(p schemas.Presence) any {
+// presenceColumns are those of users.
+var presenceColumns = []output.Column[schemas.User]{
+	{Name: "user_id", Head: "USER", Value: func(p schemas.User) any { return p.UserID }},
+	{Name: "state", Head: "STATE", Value: func(p schemas.User) any {
 		if p.State == nil {
 			return "hidden"
 		}
 		return *p.State
 	}},
-	{Name: "since", Head: "SINCE (UTC)", Value: func(p schemas.Presence) any { return p.Since }},
-	{Name: "last_seen_at", Head: "LAST SEEN (UTC)", Value: func(p schemas.Presence) any { return p.LastSeenAt }},
-	{Name: "last_active_at", Value: func(p schemas.Presence) any { return p.LastActiveAt }},
-	{Name: "devices", Head: "DEVICES", Value: func(p schemas.Presence) any { return p.Devices }},
-	{Name: "version", Value: func(p schemas.Presence) any { return decimal(p.Version) }},
-	{Name: "stale_since", Value: func(p schemas.Presence) any { return p.StaleSince }},
-	{Name: "unsure_since", Value: func(p schemas.Presence) any { return p.UnsureSince }},
-	{Head: "REMARK", Value: func(p schemas.Presence) any {
+	{Name: "since", Head: "SINCE (UTC)", Value: func(p schemas.User) any { return p.Since }},
+	{Name: "last_seen_at", Head: "LAST SEEN (UTC)", Value: func(p schemas.User) any { return p.LastSeenAt }},
+	{Name: "last_active_at", Value: func(p schemas.User) any { return p.LastActiveAt }},
+	{Name: "devices", Head: "DEVICES", Value: func(p schemas.User) any { return p.Devices }},
+	{Name: "version", Value: func(p schemas.User) any { return decimal(p.Version) }},
+	{Name: "stale_since", Value: func(p schemas.User) any { return p.StaleSince }},
+	{Name: "unsure_since", Value: func(p schemas.User) any { return p.UnsureSince }},
+	{Head: "REMARK", Value: func(p schemas.User) any {
 		var remarks []string
 		if p.StaleSince != 0 {
 			remarks = append(remarks, "may be out of date since "+output.Instant(p.StaleSince))
@@ -88,43 +71,27 @@ var stateColumns = []output.Column[schemas.Presence]{
 
 // Run prints.
 func (c *getCommand) Run(ctx context.Context) error {
-	users, err := c.users(c.Users)
-	if err != nil {
+	if err := c.check(c.Users); err != nil {
 		return err
 	}
 	api, err := c.client(0)
 	if err != nil {
 		return err
 	}
-	found, err := c.read(ctx, api, users)
+	found, err := c.read(ctx, api)
 	if err != nil {
 		return err
 	}
-	return printRows(c.Output, rowsOf(found), presenceColumns(c.text()), asAnswered)
+	return printRows(c.Output, rowsOf(found), presenceColumns, itself)
 }
 
 // read asks for one user as such, so that a refusal is one, and for more in batches.
-func (c *getCommand) read(ctx context.Context, api *presence.Client, users []namedUser) (found []schemas.Presence, err error) {
-	var p schemas.Presence
-	switch {
-	case len(users) == 1 && c.text():
-		p, err = api.OneOf(ctx, users[0].name)
-		return []schemas.Presence{p}, err
-	case len(users) == 1:
-		p, err = api.One(ctx, users[0].id)
-		return []schemas.Presence{p}, err
-	case c.text():
-		names := make([]schemas.Name, len(users))
-		for i, user := range users {
-			names[i] = user.name
-		}
-		return api.UsersOf(ctx, names...)
+func (c *getCommand) read(ctx context.Context, api *presence.Client) ([]schemas.User, error) {
+	if len(c.Users) == 1 {
+		p, err := api.One(ctx, c.Users[0])
+		return []schemas.User{p}, err
 	}
-	ids := make([]schemas.UserID, len(users))
-	for i, user := range users {
-		ids[i] = user.id
-	}
-	return api.Users(ctx, ids...)
+	return api.Users(ctx, c.Users...)
 }
 
 // historyCommand prints the changes of a user.
@@ -165,8 +132,7 @@ var changeColumns = []output.Column[presence.Change]{
 
 // Run prints.
 func (c *historyCommand) Run(ctx context.Context) error {
-	users, err := c.users([]string{c.User})
-	if err != nil {
+	if err := c.check([]string{c.User}); err != nil {
 		return err
 	}
 	if c.Limit < 0 {
@@ -197,13 +163,9 @@ func (c *historyCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changes := api.History(ctx, users[0].id, within)
-	if c.text() {
-		changes = api.HistoryOf(ctx, users[0].name, within)
-	}
 	found, more := false, false
 	noting := func(yield func(presence.Change, error) bool) {
-		for change, err := range limited(changes, c.Limit, &more) {
+		for change, err := range limited(api.History(ctx, c.User, within), c.Limit, &more) {
 			if found = true; !yield(change, err) {
 				return
 			}
@@ -213,7 +175,7 @@ func (c *historyCommand) Run(ctx context.Context) error {
 	switch {
 	case err != nil:
 	case !found:
-		fmt.Fprintf(os.Stderr, "stillhere: there is no change of user %s in that time\n", users[0])
+		fmt.Fprintf(os.Stderr, "stillhere: there is no change of user %s in that time\n", output.Shown(c.User))
 	case more:
 		fmt.Fprintf(os.Stderr, "stillhere: there are older changes, which --limit %d leaves out; --limit 0 prints all\n", c.Limit)
 	}

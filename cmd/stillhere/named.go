@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,9 @@ func (u namedUser) String() string {
 	}
 	return u.name.String()
 }
+
+// text is what the API calls the user within a tenant.
+func (u namedUser) text() string { return cmp.Or(u.name.Text, u.id.String()) }
 
 // namedFlags say how a command that does not ask Kafka reads users.
 type namedFlags struct {

@@ -30,27 +30,21 @@ func (c *hideCommand) Run(ctx context.Context) error {
 	if c.Undo {
 		to, done = schemas.Everyone, "is shown to others"
 	}
-	users, err := c.users(c.Users)
-	if err != nil {
+	if err := c.check(c.Users); err != nil {
 		return err
 	}
 	api, err := c.client(0)
 	if err != nil {
 		return err
 	}
-	for i, user := range users {
-		if c.text() {
-			err = api.SetVisibilityOf(ctx, user.name, to)
-		} else {
-			err = api.SetVisibility(ctx, user.id, to)
-		}
-		if err != nil {
+	for i, user := range c.Users {
+		if err := api.SetVisibility(ctx, user, to); err != nil {
 			if i > 0 {
 				err = fmt.Errorf("%w (done before that: %s)", err, strings.Join(c.Users[:i], ", "))
 			}
 			return err
 		}
-		fmt.Printf("user %s %s\n", c.Users[i], done)
+		fmt.Printf("user %s %s\n", user, done)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -41,11 +40,8 @@ func (c *watchCommand) Run(ctx context.Context, parsed *kong.Context) error {
 		return err
 	}
 	left := map[string]bool{} // who may still be watched, as far as is known
-	for _, id := range options.Users {
-		left[id.String()] = true
-	}
-	for _, name := range options.Names {
-		left[name] = true
+	for _, user := range options.Users {
+		left[user] = true
 	}
 	show, err := c.shower()
 	if err != nil {
@@ -86,50 +82,32 @@ func (c *watchCommand) Run(ctx context.Context, parsed *kong.Context) error {
 }
 
 // shower prints a user.
-func (c *watchCommand) shower() (func(schemas.Presence) error, error) {
+func (c *watchCommand) shower() (func(schemas.User) error, error) {
 	if c.Output != output.TableFormat {
-		rows, err := output.NewWriter(os.Stdout, c.Output, presenceColumns(c.text()), asAnswered)
+		rows, err := output.NewWriter(os.Stdout, c.Output, presenceColumns, itself)
 		if err == nil {
 			err = rows.Flush() // the head
 		}
-		return func(p schemas.Presence) error { return errors.Join(rows.Write(p), rows.Flush()) }, err
+		return func(p schemas.User) error { return errors.Join(rows.Write(p), rows.Flush()) }, err
 	}
 	paint := painter(os.Getenv("NO_COLOR") == "" && isTerminal(os.Stdout))
-	return func(p schemas.Presence) error {
+	return func(p schemas.User) error {
 		_, err := fmt.Println(paint(p))
 		return err
 	}, nil
 }
 
-// asAnswered is a user as the API answers.
-func asAnswered(p schemas.Presence) any {
-	if p.Name == nil {
-		return p
-	}
-	return p.Called(*p.Name)
-}
-
 // options are what to watch.
 func (c *watchCommand) options(ctx context.Context) (o watch.Options, err error) {
-	users, err := c.users(c.Users)
-	if err != nil {
+	if err := c.check(c.Users); err != nil {
 		return o, err
 	}
-	o = watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Resume: true}
-	if o.Header, err = c.header(ctx); err != nil {
-		return o, err
-	}
+	o = watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: c.Users, Resume: true}
 	if c.Tenant != nil {
-		o.URL += "?tenant=" + url.QueryEscape(*c.Tenant)
+		o.Tenant = *c.Tenant
 	}
-	for _, user := range users {
-		if c.text() {
-			o.Names = append(o.Names, user.name.Text)
-		} else {
-			o.Users = append(o.Users, user.id)
-		}
-	}
-	return o, nil
+	o.Header, err = c.header(ctx)
+	return o, err
 }
 
 // heed is the problem itself when there is nothing left to watch; it takes those who may
@@ -164,22 +142,18 @@ func clock(at, now time.Time) string {
 }
 
 // painter writes a line about a user: instant, dot, id, state, what else is known.
-func painter(colours bool) func(schemas.Presence) string {
+func painter(colours bool) func(schemas.User) string {
 	dots := map[string]string{"online": "●", "away": "◐", "offline": "○", "hidden": "·"}
 	if colours {
 		dots = map[string]string{"online": "\x1b[32m●\x1b[0m", "away": "\x1b[33m◐\x1b[0m", "offline": "\x1b[90m○\x1b[0m", "hidden": "·"}
 	}
-	return func(p schemas.Presence) string {
+	return func(p schemas.User) string {
 		state := "hidden"
 		if p.State != nil {
 			state = *p.State
 		}
-		user := p.UserID.String()
-		if p.Name != nil {
-			user = output.Shown(p.Name.Text)
-		}
 		now := time.Now()
-		line := fmt.Sprintf("%s  %s  user %-8s  %-7s", clock(now, now), dots[state], user, state)
+		line := fmt.Sprintf("%s  %s  user %-8s  %-7s", clock(now, now), dots[state], output.Shown(p.UserID), state)
 		if len(p.Devices) > 0 {
 			line += "  " + strings.Join(p.Devices, ", ")
 		}

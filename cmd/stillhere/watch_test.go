@@ -31,14 +31,14 @@ func TestWatchingEndsWhenNobodyIsLeftToWatchAndNotForWhatPasses(t *testing.T) {
 }
 
 func TestWatchingShowsOfNamesWhatTerminalsObey(t *testing.T) {
-	name := schemas.Name{Tenant: "acme", Text: "ann\x1b[2J\u202e\nuser bob"}
+	const name = "ann\x1b[2J\u202e\nuser bob"
 	const want = `user ann\x1b[2J\u202e\nuser bob`
 	for _, colours := range []bool{false, true} {
-		if got := painter(colours)(schemas.Presence{Name: &name}); !strings.Contains(got, want) {
+		if got := painter(colours)(schemas.User{UserID: name}); !strings.Contains(got, want) {
 			t.Errorf("a line is %+q, want %s", got, want)
 		}
 	}
-	if got := textOf(&watch.Problem{UserID: name.Text}); !strings.HasPrefix(got, want) {
+	if got := textOf(&watch.Problem{UserID: name}); !strings.HasPrefix(got, want) {
 		t.Errorf("a problem is %+q, want %s", got, want)
 	}
 }
@@ -58,7 +58,7 @@ func TestTimesForPeopleAreInUTCWithTheDayIfItIsNotToday(t *testing.T) {
 	}
 	long := schemas.MillisOf(time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
 	offline := "offline"
-	line := painter(false)(schemas.Presence{UserID: 1, State: &offline, LastSeenAt: long, StaleSince: long, UnsureSince: long})
+	line := painter(false)(schemas.User{UserID: "1", Presence: schemas.Presence{State: &offline, LastSeenAt: long, StaleSince: long, UnsureSince: long}})
 	for _, want := range []string{"last seen ", "stale since ", "unsure since "} {
 		if !strings.Contains(line, want+"2020-01-02 03:04:05.000 UTC") {
 			t.Errorf("%s lacks %s with its day", line, want)

@@ -28,7 +28,7 @@ func TestAContactListOf10000IsWatchedByOneMessage(t *testing.T) {
 	}
 	ask := func(kind string) { p.send(`{"type":"` + kind + `", "user_ids":[` + strings.Join(list, ", ") + `]}`) }
 	ask("subscribe")
-	seen := map[schemas.UserID]bool{}
+	seen := map[string]bool{}
 	for len(seen) < contacts {
 		_, text, err := p.conn.Read(t.Context())
 		if err != nil {
@@ -43,7 +43,7 @@ func TestAContactListOf10000IsWatchedByOneMessage(t *testing.T) {
 		}
 		for _, u := range m.Users {
 			if seen[u.UserID] {
-				t.Fatalf("user %d is in two snapshots", u.UserID)
+				t.Fatalf("user %s is in two snapshots", u.UserID)
 			}
 			seen[u.UserID] = true
 		}

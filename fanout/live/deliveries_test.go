@@ -83,7 +83,7 @@ func (n *node) dial(query string) *peer {
 func (p *peer) told(of *person) {
 	p.t.Helper()
 	m := p.expect(watch.Delivery)
-	if m.User == nil || m.User.UserID != of.id || m.User.Version != of.version.String() || m.User.State == nil || *m.User.State != schemas.StateWord(of.state) {
+	if m.User == nil || m.User.UserID != of.id.String() || m.User.Version != of.version.String() || m.User.State == nil || *m.User.State != schemas.StateWord(of.state) {
 		p.t.Fatalf("told %+v, not version %d of %d", m.User, of.version, of.id)
 	}
 }

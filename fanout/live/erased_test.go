@@ -100,7 +100,7 @@ func TestAStreamThatResumesLearnsOfAnErasureThatRedisHasForgotten(t *testing.T) 
 	}
 	next, leave = r.events("1,2", id)
 	next(watch.Hello)
-	if m, _ := next(watch.Change); m.User.UserID != 1 || *m.User.State != "offline" || m.User.LastSeenAt != 0 {
+	if m, _ := next(watch.Change); m.User.UserID != "1" || *m.User.State != "offline" || m.User.LastSeenAt != 0 {
 		t.Errorf("%+v", m.User)
 	}
 	m, id := next(watch.Resumed)

@@ -60,7 +60,7 @@ func TestVersionsOnlyGrowHoweverOftenTheConnectionIsCut(t *testing.T) {
 			m := p.next()
 			users := m.Users
 			if m.Type == watch.Change {
-				users = []schemas.Presence{*m.User}
+				users = []schemas.User{*m.User}
 			}
 			for _, u := range users {
 				v, _ := strconv.Atoi(u.Version)
@@ -129,17 +129,17 @@ func loseChanges(t *testing.T, r *redistest.Server, stale bool) {
 		m := p.next()
 		users := m.Users
 		if m.Type == watch.Change {
-			users = []schemas.Presence{*m.User}
+			users = []schemas.User{*m.User}
 		}
 		for _, u := range users {
 			v, _ := strconv.Atoi(u.Version)
-			if m.Type == watch.Change && v != last[u.UserID.String()]+1 {
-				t.Fatalf("a change of user %s has version %d after %d", u.UserID, v, last[u.UserID.String()])
+			if m.Type == watch.Change && v != last[u.UserID]+1 {
+				t.Fatalf("a change of user %s has version %d after %d", u.UserID, v, last[u.UserID])
 			}
-			if v == rounds && last[u.UserID.String()] < v {
+			if v == rounds && last[u.UserID] < v {
 				left--
 			}
-			last[u.UserID.String()] = v
+			last[u.UserID] = v
 		}
 	}
 	<-done
@@ -158,7 +158,7 @@ func TestAStaleStateIsSaidAndPutRightWhenItIsFresh(t *testing.T) {
 		t.Fatalf("%+v", users)
 	}
 	g.view.set(0, nil)
-	seen := map[schemas.UserID]bool{}
+	seen := map[string]bool{}
 	for len(seen) < 2 {
 		for _, u := range p.expect(watch.Resync).Users {
 			if u.StaleSince != 0 || seen[u.UserID] {

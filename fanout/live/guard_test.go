@@ -113,7 +113,7 @@ func TestRefusedUsersOfARequestGetTheSameErrorWhetherHiddenOrUnknown(t *testing.
 	if len(texts) != 1 {
 		t.Errorf("they are told apart: %v", texts)
 	}
-	if m := p.expect(watch.Snapshot); len(m.Users) != 1 || m.Users[0].UserID != 1 {
+	if m := p.expect(watch.Snapshot); len(m.Users) != 1 || m.Users[0].UserID != "1" {
 		t.Errorf("%+v", m)
 	}
 	if n := valueOf(g.metrics.Subscriptions); n != 1 {

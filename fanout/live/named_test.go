@@ -144,18 +144,18 @@ func TestTheClientOfTheStreamKnowsUsersByName(t *testing.T) {
 	t.Parallel()
 	g := newRigOf(t, redistest.Mini(t), people)
 	var ann person
-	for m, err := range watch.Messages(t.Context(), watch.Options{URL: g.url() + "?tenant=acme", Names: []string{"ann", "a,b"}, Resume: true}) {
+	for m, err := range watch.Messages(t.Context(), watch.Options{URL: g.url(), Tenant: "acme", Users: []string{"ann", "a,b"}, Resume: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch m.Type {
 		case watch.Snapshot:
-			if len(m.Users) != 2 || *m.Users[1].Name != (schemas.Name{Tenant: "acme", Text: "a,b"}) || *m.Users[1].State != "offline" {
+			if len(m.Users) != 2 || m.Users[1].UserID != "a,b" || m.Users[1].Tenant != "acme" || *m.Users[1].State != "offline" {
 				t.Fatalf("%+v", m.Users)
 			}
 			g.happen(called("acme", "ann", ann.becomes(schemas.Online))...)
 		case watch.Change:
-			if *m.User.Name != (schemas.Name{Tenant: "acme", Text: "ann"}) || m.User.UserID != 0 || *m.User.State != "online" {
+			if m.User.UserID != "ann" || m.User.Tenant != "acme" || *m.User.State != "online" {
 				t.Errorf("%+v", m.User)
 			}
 			return

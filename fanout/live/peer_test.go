@@ -93,7 +93,7 @@ func (p *peer) expect(kind string) watch.Message {
 }
 
 // watch subscribes and returns the snapshot.
-func (p *peer) watch(ids ...schemas.UserID) []schemas.Presence {
+func (p *peer) watch(ids ...schemas.UserID) []schemas.User {
 	p.t.Helper()
 	text, err := json.Marshal(map[string]any{"type": "subscribe", "user_ids": ids})
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *peer) watch(ids ...schemas.UserID) []schemas.Presence {
 	return p.expect(watch.Snapshot).Users
 }
 
-func stateOf(p schemas.Presence) string {
+func stateOf(p schemas.User) string {
 	if p.State == nil {
 		return "null"
 	}
@@ -124,7 +124,7 @@ func sameJSON(t *testing.T, got, want any) {
 
 // news is what the next message says of its one user, be it a change or a
 // correction: after a gap either may bring it.
-func (p *peer) news() schemas.Presence {
+func (p *peer) news() schemas.User {
 	p.t.Helper()
 	m := p.next()
 	switch {

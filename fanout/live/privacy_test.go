@@ -28,7 +28,7 @@ func TestAHiddenUserIsClearedOnceAndThenUnseenUntilVisible(t *testing.T) {
 			g.happen(anna.flips(4)...)
 		}
 		g.happen(ben.becomes(schemas.Online))
-		if m := p.expect(watch.Change); m.User.UserID != 2 {
+		if m := p.expect(watch.Change); m.User.UserID != "2" {
 			t.Fatalf("of a hidden user came %+v", m.User)
 		}
 		sameJSON(t, g.dial().watch(1)[0], cleared) // the same for whoever comes later

@@ -144,13 +144,13 @@ func TestAnEventStreamResumesFromAnyOfItsIDsWithoutGapOrRepeat(t *testing.T) {
 	next(watch.Hello)
 	_, id := next(watch.Snapshot)
 	var ids []string
-	var heard []schemas.Presence
+	var heard []schemas.User
 	for range 4 {
 		ids = append(ids, id)
 		for _, p := range []*person{anna, ben} {
 			r.happens(p.becomes(schemas.Away))
 			var m watch.Message
-			if m, id = next(watch.Change); id == "" || m.User.UserID != p.id {
+			if m, id = next(watch.Change); id == "" || m.User.UserID != p.id.String() {
 				t.Fatalf("%+v with id %q", m, id)
 			}
 			heard = append(heard, *m.User)
@@ -166,7 +166,7 @@ func TestAnEventStreamResumesFromAnyOfItsIDsWithoutGapOrRepeat(t *testing.T) {
 		want := heard[2*i:]
 		for _, p := range []*person{anna, ben} { // in the order of the users
 			for _, w := range want {
-				if w.UserID == p.id {
+				if w.UserID == p.id.String() {
 					if m, _ := next(watch.Change); m.User.UserID != w.UserID || m.User.Version != w.Version {
 						t.Fatalf("after id %d comes %+v, want %+v", i, m.User, w)
 					}
@@ -256,7 +256,7 @@ func TestASocketThatAsksForCursorsResumesWithTheLastOne(t *testing.T) {
 		conn, err = new(net.Dialer).DialContext(ctx, network, address)
 		return conn, err
 	}}
-	for m, err := range watch.Messages(ctx, watch.Options{URL: r.http.URL + "/presence/stream", Users: []schemas.UserID{1, 2},
+	for m, err := range watch.Messages(ctx, watch.Options{URL: r.http.URL + "/presence/stream", Users: []string{"1", "2"},
 		Client: &http.Client{Transport: transport}, Resume: true}) {
 		if err != nil {
 			t.Fatal(err)

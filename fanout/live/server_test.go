@@ -53,7 +53,7 @@ func TestABadMessageIsAnsweredAndTheConnectionSurvives(t *testing.T) {
 	}
 	g.gone()
 	p.send(list(`["9223372036854775807", 1]`))
-	if users := p.expect(watch.Snapshot).Users; users[0].UserID != 1<<63-1 {
+	if users := p.expect(watch.Snapshot).Users; users[0].UserID != "9223372036854775807" {
 		t.Fatalf("%+v", users)
 	}
 }
@@ -184,7 +184,7 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 		wire, err = new(net.Dialer).DialContext(ctx, network, addr)
 		return wire, err
 	}}}
-	for m, err := range watch.Messages(ctx, watch.Options{URL: g.url(), Users: []schemas.UserID{1, 2}, Client: client}) {
+	for m, err := range watch.Messages(ctx, watch.Options{URL: g.url(), Users: []string{"1", "2"}, Client: client}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func TestNothingIsMissedNorOlderThanTheSnapshotWhileAUserChangesAThousandTimes(t
 			}
 			g.view.apply(ts...)
 		})
-		ends := make([]schemas.Presence, viewers)
+		ends := make([]schemas.User, viewers)
 		for i, p := range peers {
 			all.Go(func() {
 				<-start[i]
@@ -89,7 +89,7 @@ func TestRepeatedOwnUnknownAndTooManyIDsAreAnswered(t *testing.T) {
 	p := g.dial()
 	p.send(`{"type":"subscribe","user_ids":["1",1,"1",2]}`)
 	users := p.expect(watch.Snapshot).Users
-	if len(users) != 2 || users[0].UserID != 1 || users[1].UserID != 2 {
+	if len(users) != 2 || users[0].UserID != "1" || users[1].UserID != "2" {
 		t.Fatalf("snapshot %+v", users)
 	}
 	if stateOf(users[1]) != "offline" || users[1].Version != "0" || users[1].StaleSince != 0 {
@@ -108,7 +108,7 @@ func TestRepeatedOwnUnknownAndTooManyIDsAreAnswered(t *testing.T) {
 	}
 	anna := &person{id: 1}
 	g.happen((&person{id: 1000}).becomes(schemas.Online), anna.becomes(schemas.Online))
-	if m := p.expect(watch.Change); m.User.UserID != 1 { // once, and nothing of the refused request
+	if m := p.expect(watch.Change); m.User.UserID != "1" { // once, and nothing of the refused request
 		t.Fatalf("%+v", m.User)
 	}
 	g.happen(anna.becomes(schemas.Away))
@@ -135,10 +135,10 @@ func TestUnsubscribeEndsTheChangesAndTheLastOneFreesTheChannel(t *testing.T) {
 		p.send(`{"type":"unsubscribe","user_ids":["1","999"]}`)
 		p.watch(2) // the answer says that the unsubscribe is done
 		g.happen(anna.becomes(schemas.Online), ben.becomes(schemas.Online))
-		if m := p.expect(watch.Change); m.User.UserID != 2 {
+		if m := p.expect(watch.Change); m.User.UserID != "2" {
 			t.Fatalf("%+v", m.User)
 		}
-		if m := q.expect(watch.Change); m.User.UserID != 1 {
+		if m := q.expect(watch.Change); m.User.UserID != "1" {
 			t.Fatalf("%+v", m.User)
 		}
 		if users := p.watch(1); stateOf(users[0]) != "online" {
@@ -176,11 +176,11 @@ func TestTwentyFourViewersOfOneAnotherSeeEveryChangeOnceInOrder(t *testing.T) {
 				}
 			})
 			all.Go(func() {
-				last := map[schemas.UserID]int{}
+				last := map[string]int{}
 				for range n * each {
 					u := peers[i].expect(watch.Change).User
 					if v, _ := strconv.Atoi(u.Version); v != last[u.UserID]+1 {
-						t.Errorf("viewer %d, user %d: version %d after %d", i, u.UserID, v, last[u.UserID])
+						t.Errorf("viewer %d, user %s: version %d after %d", i, u.UserID, v, last[u.UserID])
 						return
 					}
 					last[u.UserID]++

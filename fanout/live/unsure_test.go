@@ -23,7 +23,7 @@ func TestViewersGetAResyncWhenAUserBecomesUnsureAndWhenThatEnds(t *testing.T) {
 		}
 		for _, peer := range []*peer{p, q} {
 			users := peer.expect(watch.Resync).Users
-			if len(users) != 1 || users[0].UserID != 1 || users[0].UnsureSince != since || users[0].Version != version {
+			if len(users) != 1 || users[0].UserID != "1" || users[0].UnsureSince != since || users[0].Version != version {
 				t.Errorf("got %+v, want user 1 unsure since %d with version %s", users, since, version)
 			}
 		}

@@ -223,7 +223,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		mayWatchAny: caller != nil && caller.Any}
 	s.term = auth.TermOf(r.Context())
 	s.touched.Store(int64(g.now() - who.idle))
-	s.at = g.devices.Named(who.name, who.device, who.kind)
+	s.at = g.devices.New(who.device, who.name, who.kind)
 	s.conn, err = socket.Accept(w, r, socket.Options{
 		MaxMessage: g.pace.Load().maxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
 		PingInterval: min(g.cfg.Sockets.PingInterval, g.paceOf(who.name).idle/3),

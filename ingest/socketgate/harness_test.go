@@ -45,14 +45,14 @@ func (r *recorder) add(s said) error {
 	return r.refuse
 }
 
-func (r *recorder) Beat(u schemas.UserID, d schemas.DeviceID, k schemas.DeviceKind, idle time.Duration) error {
-	return r.add(said{user: u, device: d, kind: k, idle: idle})
-}
-
-func (r *recorder) NamedBeat(
+func (r *recorder) Beat(
 	u schemas.UserID, name *schemas.Name, d schemas.DeviceID, k schemas.DeviceKind, idle time.Duration,
 ) error {
-	return r.add(said{user: u, device: d, kind: k, idle: idle, name: *name})
+	s := said{user: u, device: d, kind: k, idle: idle}
+	if name != nil {
+		s.name = *name
+	}
+	return r.add(s)
 }
 
 func (r *recorder) Bye(u schemas.UserID, d schemas.DeviceID) error {

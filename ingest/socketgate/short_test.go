@@ -14,7 +14,7 @@ type counter struct {
 	beats int
 }
 
-func (c *counter) Beat(schemas.UserID, schemas.DeviceID, schemas.DeviceKind, time.Duration) error {
+func (c *counter) Beat(schemas.UserID, *schemas.Name, schemas.DeviceID, schemas.DeviceKind, time.Duration) error {
 	c.beats++
 	return nil
 }
@@ -22,7 +22,7 @@ func (c *counter) Beat(schemas.UserID, schemas.DeviceID, schemas.DeviceKind, tim
 func TestABeatOfOneByteAllocatesNothing(t *testing.T) {
 	var beats counter
 	registry := beat.NewRegistry(&beats, time.Second)
-	s := &connection{gate: &Gate{start: time.Now()}, at: registry.New(beat.Device{User: 1, ID: 7}, schemas.Mobile)}
+	s := &connection{gate: &Gate{start: time.Now()}, at: registry.New(beat.Device{User: 1, ID: 7}, nil, schemas.Mobile)}
 	message := []byte{0}
 	const runs = 1000
 	if n := testing.AllocsPerRun(runs, func() { s.Message(message) }); n != 0 {

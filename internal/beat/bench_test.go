@@ -38,7 +38,7 @@ func BenchmarkBeat(b *testing.B) {
 	const devices = 100_000
 	c := newClient(b, 12)
 	for user := range schemas.UserID(devices) {
-		if err := c.Beat(user+1, 1, schemas.Mobile, 0); err != nil {
+		if err := c.Beat(user+1, nil, 1, schemas.Mobile, 0); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func BenchmarkBeat(b *testing.B) {
 		user := schemas.UserID(lane.Add(1) * 7919)
 		for pb.Next() {
 			user = user%devices + 1
-			if err := c.Beat(user, 1, schemas.Mobile, 0); err != nil {
+			if err := c.Beat(user, nil, 1, schemas.Mobile, 0); err != nil {
 				b.Error(err)
 				return
 			}
@@ -76,7 +76,7 @@ func TestRepeatedBeatsDoNotAllocate(t *testing.T) {
 		defer closed(t, c)
 		beat := func() {
 			for user := range schemas.UserID(100) {
-				if err := c.Beat(user+1, 1, schemas.Mobile, 0); err != nil {
+				if err := c.Beat(user+1, nil, 1, schemas.Mobile, 0); err != nil {
 					t.Error(err)
 				}
 			}
@@ -107,7 +107,7 @@ func TestADeviceCostsAtMost200BytesOfMemory(t *testing.T) {
 		defer closed(t, c)
 		for range 5 { // beating more often costs nothing
 			for user := range schemas.UserID(devices) {
-				if err := c.Beat(user+1, 1, schemas.Mobile, 0); err != nil {
+				if err := c.Beat(user+1, nil, 1, schemas.Mobile, 0); err != nil {
 					t.Fatal(err)
 				}
 			}

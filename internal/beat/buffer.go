@@ -121,28 +121,13 @@ func (b *Buffer) Erased(users []schemas.UserID) {
 func (b *Buffer) Epoch() schemas.Millis { return b.epoch }
 
 // Beat reports that a device is online and that its person last touched it idle ago; 0: is active
-// now. More than 30 days count as 30 days. It returns a *schemas.FieldError if an id is out of
+// now. More than 30 days count as 30 days. name is nil with --ids int, and is not kept. It returns a *schemas.FieldError if an id is out of
 // range, ErrFull or ErrClosed; then nothing is reported. It never waits for Kafka.
-func (b *Buffer) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
-	return b.report(reportOf(user, device, kind, idle))
-}
-
-func reportOf(
-	user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
-) coalesce.Report {
-	return coalesce.Report{
-		User: user, Device: device, Kind: schemas.KnownKind(kind),
+func (b *Buffer) Beat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
+	return b.report(coalesce.Report{
+		User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind),
 		Idle: min(schemas.Millis(max(idle, 0)/time.Millisecond), schemas.MaxIdle),
-	}
-}
-
-// NamedBeat is Beat with the name of the user, with --ids text.
-func (b *Buffer) NamedBeat(
-	user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
-) error {
-	r := reportOf(user, device, kind, idle)
-	r.Name = name
-	return b.report(r)
+	})
 }
 
 // Bye reports that a device has left on purpose. Errors are those of Beat.
@@ -152,18 +137,12 @@ func (b *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
 
 // Connect reports that a device has opened a connection, which is its first beat. idle and the
 // errors are those of Beat. After an error there is no connection. The buffer counts connections: a
-// device with two open connections, say two tabs of a browser, leaves when the last one says bye.
-func (b *Buffer) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) (
-	*Connection, error) {
-	return b.NamedConnect(user, nil, device, kind, idle)
-}
-
-// NamedConnect is Connect with the name of the user, which must not be changed while the connection is
-// open.
-func (b *Buffer) NamedConnect(
+// device with two open connections, say two tabs of a browser, leaves when the last one says bye. name must not be
+// changed while the connection is open.
+func (b *Buffer) Connect(
 	user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
 ) (*Connection, error) {
-	k := b.devices.Named(name, Device{User: user, ID: device}, kind)
+	k := b.devices.New(Device{User: user, ID: device}, name, kind)
 	if err := k.Beat(idle); err != nil {
 		k.Drop()
 		return nil, err

@@ -41,7 +41,7 @@ func inBubble(t *testing.T, test func(g gateway)) {
 
 func (g gateway) beat(user schemas.UserID, idle time.Duration) {
 	g.t.Helper()
-	if err := g.Beat(user, 7, schemas.Mobile, idle); err != nil {
+	if err := g.Beat(user, nil, 7, schemas.Mobile, idle); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -189,8 +189,8 @@ func TestBadIDsAreRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(g gateway) {
 		for field, err := range map[string]error{
-			"user_id":   g.Beat(0, 7, schemas.Mobile, 0),
-			"device_id": g.Beat(1, 0, schemas.Mobile, 0),
+			"user_id":   g.Beat(0, nil, 7, schemas.Mobile, 0),
+			"device_id": g.Beat(1, nil, 0, schemas.Mobile, 0),
 		} {
 			var bad *schemas.FieldError
 			if !errors.As(err, &bad) || bad.Field != field {

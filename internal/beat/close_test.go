@@ -52,7 +52,7 @@ func TestCloseWritesWhatIsHeldThenDrains(t *testing.T) {
 		if len(draining) != 2 || draining[schemas.PartitionOf(1, partitions)] != 1 || draining[schemas.PartitionOf(other, partitions)] != 1 {
 			t.Fatalf("draining frames by partition: %v, want one where user 1 is and one where another was of late", draining)
 		}
-		if err := g.Beat(1, 7, schemas.Mobile, 0); !errors.Is(err, beat.ErrClosed) {
+		if err := g.Beat(1, nil, 7, schemas.Mobile, 0); !errors.Is(err, beat.ErrClosed) {
 			t.Fatalf("got %v after Close, want ErrClosed", err)
 		}
 		if err := g.Close(ctx); err != nil {
@@ -113,7 +113,7 @@ func TestCloseRightAfterTheReportsWritesThem(t *testing.T) {
 		}
 		const users = 10_000
 		for user := range schemas.UserID(users) {
-			if err := c.Beat(user+1, 7, schemas.Web, 0); err != nil {
+			if err := c.Beat(user+1, nil, 7, schemas.Web, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,7 +123,7 @@ func TestCloseRightAfterTheReportsWritesThem(t *testing.T) {
 		if n := len(log.Beats()); n != users {
 			t.Fatalf("%d beats, want %d", n, users)
 		}
-		if err := c.Beat(1, 7, schemas.Web, 0); !errors.Is(err, beat.ErrClosed) {
+		if err := c.Beat(1, nil, 7, schemas.Web, 0); !errors.Is(err, beat.ErrClosed) {
 			t.Errorf("a beat after Close is answered %v, want ErrClosed", err)
 		}
 	})

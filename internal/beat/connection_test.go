@@ -52,7 +52,7 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 	t.Parallel()
 	open := func(g gateway) *beat.Connection {
 		t.Helper()
-		k, err := g.Connect(1, 7, schemas.Web, 0)
+		k, err := g.Connect(1, nil, 7, schemas.Web, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 		silent.Drop()
 	})
 	inQuiet(t, func(g gateway) {
-		if k, err := g.Connect(0, 7, schemas.Web, 0); k != nil || err == nil {
+		if k, err := g.Connect(0, nil, 7, schemas.Web, 0); k != nil || err == nil {
 			t.Errorf("a connection of user 0: %v %v", k, err)
 		}
 	})

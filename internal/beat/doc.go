@@ -2,8 +2,8 @@
 // them to Kafka.
 //
 //	b, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, log)
-//	k, err := b.Connect(user, device, schemas.Mobile, 0) // when a connection opens
-//	k.Beat(idle)                                         // on every ping
+//	k, err := b.Connect(user, name, device, schemas.Mobile, 0) // when a connection opens
+//	k.Beat(idle)                                               // on every ping
 //	k.Bye()                                              // when the client closes it on purpose
 //	k.Drop()                                             // when it was lost; not a bye
 //	b.Close(deadline)                                    // on shutdown

@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestFramesNameTheUsersOfNamedBeats(t *testing.T) {
+func TestFramesNameTheUsersOfBeats(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(g gateway) {
 		// All in one partition, so that rows with names and without share a frame.
@@ -20,11 +20,11 @@ func TestFramesNameTheUsersOfNamedBeats(t *testing.T) {
 			if user == 17 {
 				name = &ann
 			}
-			if err := g.NamedBeat(user, name, 7, schemas.Mobile, 0); err != nil {
+			if err := g.Beat(user, name, 7, schemas.Mobile, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		k, err := g.NamedConnect(99, &schemas.Name{Text: "bob"}, 7, schemas.Web, 0)
+		k, err := g.Connect(99, &schemas.Name{Text: "bob"}, 7, schemas.Web, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestRepeatedBeatsByNameDoNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer closed(t, c)
-		k, err := c.NamedConnect(1, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0)
+		k, err := c.Connect(1, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T)
 				Bye() error
 			}
 			for i := range tabs {
-				k, err := g.NamedConnect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0)
+				k, err := g.Connect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -112,7 +112,7 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(g gateway) {
 		ann := schemas.Name{Tenant: "acme", Text: "ann"}
-		k, err := g.NamedConnect(17, &ann, 7, schemas.Web, 0)
+		k, err := g.Connect(17, &ann, 7, schemas.Web, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestErasedUsersTakeABoundedMemoryHoweverManyPartitionsThereAre(t *testing.T
 		}
 		defer closed(t, c)
 		for user := schemas.UserID(1); user <= 20*partitions; user++ { // some in each
-			if err := c.NamedBeat(user, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0); err != nil {
+			if err := c.Beat(user, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,10 +10,8 @@ import (
 
 // Reporter takes the reports of devices. Any goroutine may call it; it must not block.
 type Reporter interface {
-	Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
-	// NamedBeat is Beat with the user's name, with --ids text.
-	NamedBeat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind,
-		idle time.Duration) error
+	// Beat has the user's name; nil with --ids int.
+	Beat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
 	Bye(user schemas.UserID, device schemas.DeviceID) error
 }
 
@@ -79,17 +77,10 @@ type Connection struct {
 	next   *Connection // of the same device
 }
 
-// New makes a connection of a device. It counts from its first Beat.
-func (r *Registry) New(of Device, kind schemas.DeviceKind) *Connection {
-	c := &Connection{registry: r, of: of, kind: kind}
+// New makes a connection of a device. name is that of the user; nil with --ids int. It counts from its first Beat.
+func (r *Registry) New(of Device, name *schemas.Name, kind schemas.DeviceKind) *Connection {
+	c := &Connection{registry: r, of: of, kind: kind, name: name}
 	c.Hear()
-	return c
-}
-
-// Named is New for a user with a name, with --ids text.
-func (r *Registry) Named(name *schemas.Name, of Device, kind schemas.DeviceKind) *Connection {
-	c := r.New(of, kind)
-	c.name = name
 	return c
 }
 
@@ -107,10 +98,7 @@ func (c *Connection) Beat(idle time.Duration) error {
 	if !c.registry.join(c) {
 		return nil
 	}
-	if c.name != nil {
-		return c.registry.reporter.NamedBeat(c.of.User, c.name, c.of.ID, c.kind, idle)
-	}
-	return c.registry.reporter.Beat(c.of.User, c.of.ID, c.kind, idle)
+	return c.registry.reporter.Beat(c.of.User, c.name, c.of.ID, c.kind, idle)
 }
 
 // Bye ends a connection that was closed on purpose. The device leaves if none of its other

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -37,10 +38,10 @@ const (
 
 // Message is one message of the stream. Which fields are set depends on Type.
 type Message struct {
-	Type  string             `json:"type"`
-	Users []schemas.Presence `json:"users"` // snapshot, resync
-	User  *schemas.Presence  `json:"user"`  // change, delivery
-	Count int                `json:"count"` // collapsed
+	Type  string         `json:"type"`
+	Users []schemas.User `json:"users"` // snapshot, resync
+	User  *schemas.User  `json:"user"`  // change, delivery
+	Count int            `json:"count"` // collapsed
 	// Problem is what the server could not do (error).
 	Problem          *Problem `json:"error"`
 	HeartbeatMillis  int64    `json:"heartbeat_interval_ms"` // hello
@@ -66,26 +67,21 @@ type Problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Field   string `json:"field"`
-	UserID  string `json:"user_id"` // not_allowed: the user, by id or name
+	UserID  string `json:"user_id"` // not_allowed: the user
 }
 
 func (p *Problem) Error() string { return p.Code + ": " + p.Message }
 
 // Options are the server and the users to watch.
 type Options struct {
-	URL    string           // ws://, wss://, http:// or https://…/presence/stream
-	Users  []schemas.UserID // at most what the server's hello allows
-	Header http.Header      // e.g. Authorization
-	Client *http.Client     // nil: http.DefaultClient
+	URL    string       // ws://, wss://, http:// or https://…/presence/stream
+	Tenant string       // of the users; "": that of the token, or the default one
+	Users  []string     // by name, with --ids int in decimal; at most what the server's hello allows
+	Header http.Header  // e.g. Authorization
+	Client *http.Client // nil: http.DefaultClient
 
-	// Names, if not nil, replaces Users where users have names. Messages then have Presence.Name in place of
-	// Presence.UserID. The URL has the tenant.
-	Names []string
-
-	// Current, if set, replaces Users and Names: it returns the users as requests name them, names if Named.
-	// It is called at the start of a connection and after each signal of Changed.
+	// Current, if set, replaces Users. It is called at the start of a connection and after each signal of Changed.
 	Current func() []string
-	Named   bool
 	Changed <-chan struct{}
 	// Deliveries requests the deliveries to the viewer of the token.
 	Deliveries bool
@@ -156,55 +152,16 @@ func (o Options) withDefaults() Options {
 	if o.MaxWait == 0 {
 		o.MaxWait = longestPause
 	}
-	if o.Names != nil {
-		o.Named = true
+	if o.Tenant != "" {
+		o.URL += "?tenant=" + url.QueryEscape(o.Tenant)
 	}
 	if o.Current == nil {
-		o.Current = o.texts
+		o.Current = func() []string { return o.Users }
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(context.Context) (http.Header, error) { return o.Header, nil }
 	}
 	return o
-}
-
-// texts are Names or Users as requests name them.
-func (o Options) texts() []string {
-	if o.Names != nil {
-		return o.Names
-	}
-	return Texts(o.Users)
-}
-
-// Texts are users as requests name them in int mode.
-func Texts(users []schemas.UserID) []string {
-	texts := make([]string, len(users))
-	for i, id := range users {
-		texts[i] = id.String()
-	}
-	return texts
-}
-
-// decode reads a message.
-func (o Options) decode(text []byte) (m Message, err error) {
-	if !o.Named {
-		return m, json.Unmarshal(text, &m)
-	}
-	named := struct {
-		*Message
-		Users []schemas.NamedPresence `json:"users"`
-		User  *schemas.NamedPresence  `json:"user"`
-	}{Message: &m}
-	if err := json.Unmarshal(text, &named); err != nil {
-		return m, err
-	}
-	for _, p := range named.Users {
-		m.Users = append(m.Users, p.Calling())
-	}
-	if named.User != nil {
-		m.User = new(named.User.Calling())
-	}
-	return m, nil
 }
 
 // Refused is an answer that a retry will not change.
@@ -257,8 +214,8 @@ func session(ctx context.Context, o Options, at *position, yield func(Message, e
 		if err != nil {
 			return heard, after, fmt.Errorf("reading the stream: %w", err)
 		}
-		m, err := o.decode(text)
-		if err != nil {
+		var m Message
+		if err := json.Unmarshal(text, &m); err != nil {
 			return heard, after, fmt.Errorf("reading the message %.200q: %w", text, err)
 		}
 		switch m.Type {

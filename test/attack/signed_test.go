@@ -234,7 +234,7 @@ func TestMastersAreReplacedWithoutAHeartbeatLost(t *testing.T) {
 				return
 			case <-every.C:
 			}
-			if err := errors.Join(g.Beat(user, 1, schemas.Mobile, 0), h.Send(testkit.Beat{User: user, Device: 2})); err != nil {
+			if err := errors.Join(g.Beat(user.String(), "1", schemas.Mobile, 0), h.Send(testkit.Beat{User: user, Device: 2})); err != nil {
 				t.Error(err)
 			}
 		}

@@ -348,11 +348,7 @@ func (s *subject) actAsGateway(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	s.started.Store(true)
-	if s.uses.Named {
-		err = g.BeatAs(schemas.Name{Text: "ann"}, "tab", schemas.Web, 0)
-	} else {
-		err = g.Beat(1, 1, schemas.Web, 0)
-	}
+	err = g.Beat("1", "1", schemas.Web, 0)
 	<-ctx.Done()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -62,15 +62,15 @@ func (p *namedPipeline) beat(user schemas.Name) {
 func (p *namedPipeline) become(state string, user schemas.Name) {
 	p.Helper()
 	testkit.Until(p.T, user.String()+" is "+state, 30*time.Second, func() bool {
-		states, err := p.reads.BatchOf(p.Context(), user)
-		return err == nil && states.Of[user] == state
+		states, err := p.reads.Tenant(user.Tenant).Batch(p.Context(), user.Text)
+		return err == nil && states.Of[user.Text] == state
 	})
 }
 
 // history is what Postgres has of a user, oldest first.
 func (p *namedPipeline) history(user schemas.Name) (states []string) {
 	p.Helper()
-	for change, err := range p.reads.HistoryOf(p.Context(), user, presence.Range{}) {
+	for change, err := range p.reads.Tenant(user.Tenant).History(p.Context(), user.Text, presence.Range{}) {
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func (p *namedPipeline) history(user schemas.Name) (states []string) {
 // watches passes the states of a user on the stream, by name, until stop is called.
 func (p *namedPipeline) watches(user schemas.Name) (states <-chan string, stop func()) {
 	p.Helper()
-	w, err := watch.NewNamed(watch.Config{HTTP: client.HTTP{URL: "http://" + p.Listen, Client: p.Client}}, user.Tenant, user.Text)
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: "http://" + p.Listen, Client: p.Client}, Tenant: user.Tenant}, user.Text)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func (p *namedPipeline) watches(user schemas.Name) (states <-chan string, stop f
 			if err != nil {
 				p.Error(err)
 			}
-			if event.Kind == watch.Changed && (*event.User.Name != user || event.User.State == nil) {
+			if event.Kind == watch.Changed && (event.User.UserID != user.Text || event.User.Tenant != user.Tenant || event.User.State == nil) {
 				p.Errorf("the stream of %s has %+v", user, event.User)
 			} else if event.Kind == watch.Changed {
 				found <- *event.User.State

@@ -50,7 +50,7 @@ var producers = map[string]producer{
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := g.BeatAs(user, device, schemas.Mobile, 0); err != nil {
+		if err := g.Tenant(user.Tenant).Beat(user.Text, device, schemas.Mobile, 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := g.Close(ctx); err != nil {

@@ -278,14 +278,11 @@ func (w *redisWorld) readOn(ctx context.Context) {
 
 // watchOn watches everybody on one connection, which must last.
 func (w *redisWorld) watchOn(ctx context.Context) {
-	options := watch.Options{URL: "http://" + w.Listen + "/presence/stream", Users: w.users}
-	named := map[schemas.Name]schemas.UserID{}
-	for user, name := range w.People {
-		named[name] = user
-		options.Names = append(options.Names, name.Text)
-	}
-	if w.Mode.Text() {
-		options.URL += "?tenant=" + w.People[w.flipper()].Tenant
+	options := watch.Options{URL: "http://" + w.Listen + "/presence/stream", Tenant: w.People[w.flipper()].Tenant}
+	ids := map[string]schemas.UserID{}
+	for _, user := range w.users {
+		ids[w.Called(user)] = user
+		options.Users = append(options.Users, w.Called(user))
 	}
 	for m, err := range watch.Messages(ctx, options) {
 		if err != nil || m.Type == watch.Error || m.Type == watch.Disconnected && ctx.Err() == nil {
@@ -305,10 +302,8 @@ func (w *redisWorld) watchOn(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		for _, p := range users {
-			if p.Name != nil {
-				p.UserID = named[*p.Name]
-			}
-			w.hear(p)
+			p.Presence.UserID = ids[p.UserID]
+			w.hear(p.Presence)
 		}
 	}
 }

@@ -132,13 +132,13 @@ func (h *Dev) Presence(text []byte) (p schemas.Presence, err error) {
 		err = json.Unmarshal(text, &p)
 		return p, err
 	}
-	var named schemas.NamedPresence
+	var named schemas.User
 	if err := json.Unmarshal(text, &named); err != nil {
 		return p, err
 	}
-	p = named.Calling()
 	for user, name := range h.People {
-		if name == *p.Name {
+		if name == (schemas.Name{Tenant: named.Tenant, Text: named.UserID}) {
+			p = named.Presence
 			p.UserID = user
 			return p, nil
 		}

@@ -28,12 +28,12 @@ type step struct {
 type reader struct {
 	w      *world
 	cursor string
-	heard  map[schemas.UserID][]step
+	heard  map[string][]step
 	// resyncs counts the answers that listed nothing, but for the first; resumed the others.
 	resyncs, resumed, missed int
 }
 
-func (r *reader) got(jump bool, users ...schemas.Presence) {
+func (r *reader) got(jump bool, users ...schemas.User) {
 	for _, p := range users {
 		r.heard[p.UserID] = append(r.heard[p.UserID], step{p.VersionNumber(), jump})
 	}
@@ -51,7 +51,7 @@ func (r *reader) poll(base string) {
 	}
 	var page struct {
 		Resync         bool
-		Changes, Users []schemas.Presence
+		Changes, Users []schemas.User
 		Cursor         string
 	}
 	if err := json.Unmarshal(text, &page); err != nil {
@@ -137,7 +137,7 @@ func (r *reader) heardAll(name string, users map[schemas.UserID][]schemas.Transi
 		shown, at := shownOf(users[r.w.id(user)]), 0
 		hides := user > 4
 		last := schemas.Version(0)
-		for i, s := range r.heard[user] {
+		for i, s := range r.heard[user.String()] {
 			if s.version < last || s.version == last && !s.jump {
 				r.w.Errorf("%s got version %d of user %d after %d", name, s.version, user, last)
 			}
@@ -187,7 +187,7 @@ func TestReadersWhoComeBackWithTheirCursorGetExactlyWhatWasPublished(t *testing.
 		})
 		readers := map[string]*reader{}
 		for i, name := range []string{"poller 1", "poller 2", "listener 1", "listener 2", "listener 3"} {
-			r := &reader{w: w, heard: map[schemas.UserID][]step{}}
+			r := &reader{w: w, heard: map[string][]step{}}
 			readers[name] = r
 			random := rand.New(rand.NewPCG(uint64(i), 7))
 			reading.Go(func() {

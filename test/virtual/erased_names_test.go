@@ -73,7 +73,7 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 				named{w, base, all["api"].base, "acme"}.posts("both", http.StatusAccepted, `{"accepted":1}`)
 			}
 		})
-		k, err := gateway.ConnectAs(schemas.Name{Tenant: "acme", Text: "gateway"}, "tab", schemas.Web, 0)
+		k, err := gateway.Tenant("acme").Connect("gateway", "tab", schemas.Web, 0)
 		if err != nil {
 			w.Fatal(err)
 		}

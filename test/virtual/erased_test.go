@@ -75,7 +75,7 @@ func TestOnTheDayOfTheReceiptNothingHoldsTheIDOfAnErasedUser(t *testing.T) {
 			w.Errorf("rows in %v", held)
 		}
 		changes := v.changes()
-		if last := changes[len(changes)-1]; state(last) != "offline" || last.LastSeenAt != 0 || last.LastActiveAt != 0 || len(last.Devices) != 0 {
+		if last := changes[len(changes)-1]; state(last.Presence) != "offline" || last.LastSeenAt != 0 || last.LastActiveAt != 0 || len(last.Devices) != 0 {
 			w.Errorf("a viewer heard %+v last", last)
 		}
 		v.stop()

@@ -151,7 +151,7 @@ func TestAUserWhoIsVisibleAgainShowsNothingOfTheTimeBefore(t *testing.T) {
 			w.Errorf("%d changes came after the show", len(changes))
 		}
 		for _, c := range changes {
-			tells("the stream", &c)
+			tells("the stream", &c.Presence)
 		}
 		v.stop()
 		p.stop()

@@ -201,15 +201,15 @@ func sleepUnless(over <-chan struct{}, at schemas.Millis) bool {
 type follower struct {
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
-	last    map[schemas.UserID]schemas.Presence // reading's, until it has ended
-	faults  []string                            // likewise
+	last    map[string]schemas.User // reading's, until it has ended
+	faults  []string                // likewise
 }
 
 func (f *fleet) watch(users ...schemas.UserID) *follower {
 	ctx, cancel := context.WithCancel(context.Background())
-	v := &follower{cancel: cancel, last: map[schemas.UserID]schemas.Presence{}}
+	v := &follower{cancel: cancel, last: map[string]schemas.User{}}
 	v.reading.Go(func() {
-		for m, err := range watch.Messages(ctx, watch.Options{URL: f.base("api") + "/presence/stream", Users: users, Client: f.w.http}) {
+		for m, err := range watch.Messages(ctx, watch.Options{URL: f.base("api") + "/presence/stream", Users: texts(users), Client: f.w.http}) {
 			if err != nil {
 				v.faults = append(v.faults, err.Error())
 				return
@@ -222,16 +222,16 @@ func (f *fleet) watch(users ...schemas.UserID) *follower {
 	return v
 }
 
-func present(p *schemas.Presence) []schemas.Presence {
+func present(p *schemas.User) []schemas.User {
 	if p == nil {
 		return nil
 	}
-	return []schemas.Presence{*p}
+	return []schemas.User{*p}
 }
 
-func (v *follower) hear(of string, now schemas.Presence) {
+func (v *follower) hear(of string, now schemas.User) {
 	if before, known := v.last[now.UserID]; known && of == watch.Change && len(now.Version) <= len(before.Version) && now.Version <= before.Version {
-		v.faults = append(v.faults, fmt.Sprintf("version %s of user %d after %s", now.Version, now.UserID, before.Version))
+		v.faults = append(v.faults, fmt.Sprintf("version %s of user %s after %s", now.Version, now.UserID, before.Version))
 	}
 	v.last[now.UserID] = now
 }
@@ -247,7 +247,11 @@ func (v *follower) check(w *world, users map[schemas.UserID][]schemas.Transition
 	for _, fault := range v.faults {
 		w.Errorf("a viewer: %s", fault)
 	}
-	for user, heard := range v.last {
+	for text, heard := range v.last {
+		user, err := schemas.ParseUserID("user_id", text)
+		if err != nil {
+			w.Fatal(err)
+		}
 		want := schemas.PresenceOf(current(users[user]), 0)
 		if word(heard.State) != word(want.State) || len(users[user]) > 0 && want.State != nil && heard.Version != want.Version {
 			w.Errorf("a viewer heard last of user %d %s in version %s; it is %s in version %s", user, word(heard.State), heard.Version, word(want.State), want.Version)

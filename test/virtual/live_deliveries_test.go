@@ -45,7 +45,7 @@ func TestAFollowersSocketReceivesDeliveriesWithoutAChannelProcess(t *testing.T) 
 		if s.heardOf(`{"type":"deliveries","enabled":true}`) != 1 {
 			w.Errorf("the socket's request is not confirmed: %q", s.messages())
 		}
-		if got := v.messages(watch.Delivery); len(got) != 1 || got[0].User.UserID != 1 || word(got[0].User.State) != "online" {
+		if got := v.messages(watch.Delivery); len(got) != 1 || got[0].User.UserID != "1" || word(got[0].User.State) != "online" {
 			w.Errorf("received %v, want one delivery of user 1, online", got)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func TestUsersAreSeenByTheirNamesWithinTheirTenantAlone(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.Context())
 		v := &viewer{cancel: cancel}
 		v.reading.Go(func() {
-			for m, err := range watch.Messages(ctx, watch.Options{URL: all["api"].base + "/presence/stream?tenant=acme", Names: namesakes, Client: w.http}) {
+			for m, err := range watch.Messages(ctx, watch.Options{URL: all["api"].base + "/presence/stream", Tenant: "acme", Users: namesakes, Client: w.http}) {
 				if err != nil {
 					w.Errorf("watching: %v", err)
 					return
@@ -130,8 +131,8 @@ func TestUsersAreSeenByTheirNamesWithinTheirTenantAlone(t *testing.T) {
 		acme.counts(`{"online":0,"away":0,`)
 		acme.are(`"offline"`)
 		for _, c := range v.changes()[len(namesakes):] {
-			if c.Name == nil || c.Name.Tenant != "acme" {
-				w.Errorf("after a restart of the detector a change namesakes %v", c.Name)
+			if c.Tenant != "acme" || !slices.Contains(namesakes, c.UserID) {
+				w.Errorf("after a restart of the detector a change is of %q of tenant %q", c.UserID, c.Tenant)
 			}
 		}
 		for _, name := range namesakes {

@@ -84,7 +84,7 @@ func hideBesideALeaver(w *world, highFollower int) {
 			}
 			late.stop()
 			for _, c := range v.changes() {
-				if c.UserID == user {
+				if c.UserID == user.String() {
 					text, err := json.Marshal(c)
 					if err != nil {
 						w.Fatal(err)

@@ -33,9 +33,9 @@ func shownOf(transitions []schemas.Transition) []schemas.Transition {
 // snapshot, of just what is newer than that, once and in order.
 func (w *world) heardSince(v *viewer, user schemas.UserID, transitions []schemas.Transition) {
 	w.Helper()
-	var first schemas.Presence
+	var first schemas.User
 	for _, p := range v.messages(watch.Snapshot)[0].Users {
-		if p.UserID == user {
+		if p.UserID == user.String() {
 			first = p
 		}
 	}
@@ -178,7 +178,7 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 			time.Sleep(50 * time.Millisecond)
 		}
 		all := byUser(w.likeTheOracle())
-		changes, left, last := 0, 0, map[schemas.UserID]string{}
+		changes, left, last := 0, 0, map[string]string{}
 		for len(last) < users || changes+left < users*flips {
 			_, text, err := conn.Read(context.Background())
 			if err != nil {
@@ -199,8 +199,8 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 		if left == 0 || changes+left != users*flips {
 			w.Errorf("%d changes, %d left out, of %d", changes, left, users*flips)
 		}
-		for id, version := range last {
-			if want := all[id][flips-1].Version.String(); version != want {
+		for id, changes := range all {
+			if version, want := last[id.String()], changes[flips-1].Version.String(); version != want {
 				w.Errorf("the last heard of user %d is %s, want %s", id, version, want)
 			}
 		}

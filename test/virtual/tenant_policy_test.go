@@ -40,7 +40,7 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 		intervals := func(acme time.Duration) {
 			w.Helper()
 			for tenant, want := range map[string]time.Duration{"acme": acme, "": w.config.Policy.HeartbeatInterval} {
-				if got := g.ScheduleOf(tenant).Interval; got != want || g.Schedule().Interval != w.config.Policy.HeartbeatInterval {
+				if got := g.Tenant(tenant).Schedule().Interval; got != want || g.Schedule().Interval != w.config.Policy.HeartbeatInterval {
 					w.Errorf("the gateway's interval of tenant %q is %s, want %s", tenant, got, want)
 				}
 			}
@@ -50,12 +50,12 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 		time.Sleep(5 * time.Second) // gateways know it
 		intervals(2 * time.Second)
 		late := w.dial("gw-2")
-		if got := late.ScheduleOf("acme").Interval; got != 2*time.Second {
+		if got := late.Tenant("acme").Schedule().Interval; got != 2*time.Second {
 			w.Errorf("a new gateway's interval of the tenant is %s, want 2s", got)
 		}
 		for name, want := range map[string]time.Duration{"acme": 2 * time.Second, "": w.config.Policy.HeartbeatInterval} {
 			ctx, cancel := context.WithCancel(w.Context())
-			for m, err := range watch.Messages(ctx, watch.Options{URL: all["api"].base + "/presence/stream?tenant=" + name, Names: namesakes, Client: w.http}) {
+			for m, err := range watch.Messages(ctx, watch.Options{URL: all["api"].base + "/presence/stream", Tenant: name, Users: namesakes, Client: w.http}) {
 				if err != nil {
 					w.Fatalf("watching: %v", err)
 				}

@@ -37,7 +37,7 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 		sent := func(user schemas.UserID) (unsure bool) {
 			for _, m := range slices.Concat(v.messages(watch.Snapshot), v.messages(watch.Resync)) {
 				for _, p := range m.Users {
-					if p.UserID == user {
+					if p.UserID == user.String() {
 						unsure = p.UnsureSince != 0
 					}
 				}
@@ -82,11 +82,11 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 		if unsure(2) != 0 {
 			w.Error("user 2 is away and unsure")
 		}
-		changesOf2 := func() (changes []schemas.Presence) {
-			return slices.DeleteFunc(v.changes(), func(p schemas.Presence) bool { return p.UserID != 2 })
+		changesOf2 := func() (changes []schemas.User) {
+			return slices.DeleteFunc(v.changes(), func(p schemas.User) bool { return p.UserID != "2" })
 		}
 		w.until("the viewer has heard of it", time.Minute, func() bool { return len(changesOf2()) > 0 })
-		if p := changesOf2()[0]; state(p) != "away" || p.UnsureSince != 0 {
+		if p := changesOf2()[0]; state(p.Presence) != "away" || p.UnsureSince != 0 {
 			w.Errorf("the viewer heard of %+v", p)
 		}
 		if _, text := w.ask(http.MethodGet, api+"/presence/3", nil); strings.Contains(string(text), "unsure") || sent(3) {

@@ -24,7 +24,7 @@ func (w *world) watch(base string, users ...schemas.UserID) *viewer {
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &viewer{cancel: cancel}
 	v.reading.Go(func() {
-		for m, err := range watch.Messages(ctx, watch.Options{URL: base + "/presence/stream", Users: users, Client: w.http}) {
+		for m, err := range watch.Messages(ctx, watch.Options{URL: base + "/presence/stream", Users: texts(users), Client: w.http}) {
 			if err != nil {
 				w.Errorf("watching: %v", err)
 				return
@@ -37,6 +37,14 @@ func (w *world) watch(base string, users ...schemas.UserID) *viewer {
 	w.viewers = append(w.viewers, v)
 	w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watch.Snapshot)) > 0 })
 	return v
+}
+
+// texts are what the endpoints call users.
+func texts(users []schemas.UserID) (texts []string) {
+	for _, user := range users {
+		texts = append(texts, user.String())
+	}
+	return texts
 }
 
 // messages are those of a type so far.
@@ -53,8 +61,8 @@ func (v *viewer) messages(of string) []watch.Message {
 }
 
 // changes are the users of all change messages so far.
-func (v *viewer) changes() []schemas.Presence {
-	var found []schemas.Presence
+func (v *viewer) changes() []schemas.User {
+	var found []schemas.User
 	for _, m := range v.messages(watch.Change) {
 		found = append(found, *m.User)
 	}
@@ -71,9 +79,9 @@ func (v *viewer) stop() {
 // order.
 func (w *world) streamed(v *viewer, user schemas.UserID, transitions []schemas.Transition) {
 	w.Helper()
-	var changes []schemas.Presence
+	var changes []schemas.User
 	for _, p := range v.changes() {
-		if p.UserID == user {
+		if p.UserID == user.String() {
 			changes = append(changes, p)
 		}
 	}

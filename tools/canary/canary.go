@@ -31,7 +31,7 @@ func New(c Config) (*Canary, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &Canary{config: c, reads: reads, stream: newStream(c), metrics: newMetrics(c.Registry)}
+	all := &Canary{config: c, reads: reads.Tenant(c.User.Name.Tenant), stream: newStream(c), metrics: newMetrics(c.Registry)}
 	for leave, user := range map[string]User{byBye: c.User, bySilence: c.Silent} {
 		all.walks = append(all.walks, &walk{Canary: all, user: user, leave: leave, changes: all.stream.changes[user.key()],
 			next: -1, log: c.Logger.With("user", user.String(), "leave", leave)})

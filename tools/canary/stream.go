@@ -3,7 +3,6 @@ package canary
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -35,7 +34,7 @@ type stream struct {
 }
 
 func newStream(c Config) *stream {
-	s := &stream{config: watch.Config{HTTP: c.Reads, MaxWait: c.Timeout, FirstWait: min(c.Timeout, 250*time.Millisecond)},
+	s := &stream{config: watch.Config{HTTP: c.Reads, Tenant: c.User.Name.Tenant, MaxWait: c.Timeout, FirstWait: min(c.Timeout, 250*time.Millisecond)},
 		users: []User{c.User, c.Silent}, changes: map[string]chan change{}, log: c.Logger, err: errors.New("not connected yet")}
 	for _, user := range s.users {
 		s.changes[user.key()] = make(chan change, maxChanges)
@@ -46,11 +45,11 @@ func newStream(c Config) *stream {
 // run watches until ctx ends. A refusal for good, such as that of a token, is tried again as well.
 func (s *stream) run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		events, err := s.events(ctx)
+		watcher, err := watch.New(s.config, s.users[0].key(), s.users[1].key())
 		if err != nil {
 			return err
 		}
-		for event, err := range events {
+		for event, err := range watcher.Events(ctx) {
 			s.took(event, err)
 		}
 		select {
@@ -59,23 +58,6 @@ func (s *stream) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// events are those of a new connection.
-func (s *stream) events(ctx context.Context) (iter.Seq2[watch.Event, error], error) {
-	first := s.users[0]
-	if !first.named() {
-		watcher, err := watch.New(s.config, first.ID, s.users[1].ID)
-		if err != nil {
-			return nil, err
-		}
-		return watcher.Events(ctx), nil
-	}
-	watcher, err := watch.NewNamed(s.config, first.Name.Tenant, first.Name.Text, s.users[1].Name.Text)
-	if err != nil {
-		return nil, err
-	}
-	return watcher.Events(ctx), nil
 }
 
 func (s *stream) took(event watch.Event, err error) {
@@ -92,22 +74,18 @@ func (s *stream) took(event watch.Event, err error) {
 	}
 }
 
-func (s *stream) changed(user schemas.Presence) {
-	called := User{ID: user.UserID}
-	if user.Name != nil {
-		called.Name = *user.Name
-	}
+func (s *stream) changed(user schemas.User) {
 	version, err := strconv.ParseInt(user.Version, 10, 64)
 	if err != nil || user.State == nil {
 		s.log.Warn("the stream does not show the state of the canary's user: is it hidden, or may the token not watch it?",
-			"user", called.String())
+			"user", user.UserID)
 		return
 	}
 	state, err := schemas.ParseState("state", *user.State)
 	if err != nil {
 		return
 	}
-	waiting, ok := s.changes[called.key()]
+	waiting, ok := s.changes[user.UserID]
 	for now := (change{state, schemas.Version(version), time.Now()}); ok; {
 		select {
 		case waiting <- now:

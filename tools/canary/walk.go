@@ -245,7 +245,7 @@ func (w *walk) read(ctx context.Context, shown change) *failure {
 	defer cancel()
 	began, behind := time.Now(), false
 	for {
-		p, err := w.one(ctx)
+		p, err := w.reads.One(ctx, w.user.key())
 		switch {
 		case err != nil && behind && ctx.Err() != nil:
 			return &failure{read, stale, errors.New("answers are marked as stale, or older than what the stream has shown")}
@@ -268,13 +268,6 @@ func (w *walk) read(ctx context.Context, shown change) *failure {
 		case <-ctx.Done():
 		}
 	}
-}
-
-func (w *walk) one(ctx context.Context) (schemas.Presence, error) {
-	if w.user.named() {
-		return w.reads.OneOf(ctx, w.user.Name)
-	}
-	return w.reads.One(ctx, w.user.ID)
 }
 
 func (w *walk) sayBye(ctx context.Context) *failure {

@@ -94,13 +94,10 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 // follow sends the schedule of each hello of the live stream to schedules. It watches one user,
 // because a stream that watches nobody is closed.
 func (t Target) follow(ctx context.Context, settings Settings, schedules chan<- schemas.Schedule, log *slog.Logger) {
-	o := watch.Options{URL: strings.TrimRight(t.URL, "/") + "/presence/stream", Users: []schemas.UserID{settings.First}}
+	o := watch.Options{URL: strings.TrimRight(t.URL, "/") + "/presence/stream", Users: []string{settings.First.String()}}
 	if settings.Text {
 		name := settings.nameOf(settings.First)
-		o.Users, o.Names = nil, []string{name.Text}
-		if name.Tenant != "" {
-			o.URL += "?tenant=" + name.Tenant // has nothing to escape
-		}
+		o.Users, o.Tenant = []string{name.Text}, name.Tenant
 	}
 	if t.Token != "" {
 		o.Header = http.Header{"Authorization": {"Bearer " + t.Token}}

@@ -99,7 +99,7 @@ func (p *probes) probe(ctx context.Context, g *gateway.Gateway) {
 	p.begun[user] = begun
 	p.mu.Unlock()
 	if n%2 == 1 {
-		p.fault(user, g.Beat(user, device, schemas.Mobile, 0))
+		p.fault(user, g.Beat(user.String(), deviceName, schemas.Mobile, 0))
 		return
 	}
 	p.asking.Go(func() {

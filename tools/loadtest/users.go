@@ -2,14 +2,18 @@ package loadtest
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// device is everybody's phone.
-const device = schemas.DeviceID(7)
+// device is everybody's phone, and deviceName what requests call it.
+const (
+	device     = schemas.DeviceID(7)
+	deviceName = "7"
+)
 
 // beatInterval is how often everybody beats.
 const beatInterval = 15 * time.Second
@@ -45,7 +49,7 @@ func (b *beating) catchUp() error {
 }
 
 func (b *beating) beat(user int) error {
-	if err := b.gateway.Beat(schemas.UserID(user+1), device, schemas.Mobile, 0); err != nil {
+	if err := b.gateway.Beat(strconv.Itoa(user+1), deviceName, schemas.Mobile, 0); err != nil {
 		return fmt.Errorf("beating for user %d: %w", user+1, err)
 	}
 	return nil

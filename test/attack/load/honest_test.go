@@ -198,9 +198,9 @@ func (h *honest) overdue(now time.Time) {
 
 // watch hears of those who come and go.
 func (h *honest) watch(ctx context.Context) {
-	watched := make([]schemas.UserID, flippers)
+	watched := make([]string, flippers)
 	for i := range watched {
-		watched[i] = firstFlipper + schemas.UserID(i)
+		watched[i] = (firstFlipper + schemas.UserID(i)).String()
 	}
 	options := watch.Options{URL: "http://" + h.Listen + "/presence/stream", Users: watched, Header: http.Header{"Authorization": {"Bearer " + h.tokens[0]}}}
 	for m, err := range watch.Messages(ctx, options) {
@@ -224,12 +224,17 @@ func (h *honest) watch(ctx context.Context) {
 	}
 }
 
-func (h *honest) seen(p schemas.Presence) {
+func (h *honest) seen(p schemas.User) {
+	user, err := schemas.ParseUserID("user_id", p.UserID)
+	if err != nil {
+		h.note("stream", 0, err)
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if f, waits := h.flipped[p.UserID]; waits && p.State != nil && *p.State == f.to {
+	if f, waits := h.flipped[user]; waits && p.State != nil && *p.State == f.to {
 		f.of.note("stream", time.Since(f.at), nil)
-		delete(h.flipped, p.UserID)
+		delete(h.flipped, user)
 	}
 }
 

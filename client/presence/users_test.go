@@ -13,12 +13,11 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestUsersWhoHaveNamesAreReadWithinTheirTenants(t *testing.T) {
+func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	t.Parallel()
 	const ann = `{"user_id":"ann, née/7","tenant":"acme","state":"away","devices":["web"],"version":"7"}`
 	answers := map[string]string{
 		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7","bob"]}`:                `{"ann, née/7":"away","bob":null}`,
-		`POST /presence/batch {"user_ids":["bob"]}`:                                         `{"bob":"online"}`,
 		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7"],"detail":true}`:        `{"users":[` + ann + `]}`,
 		`GET /presence/users/ann%2C%20n%C3%A9e%2F7?tenant=acme `:                            ann,
 		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/visibility?tenant=acme `:                 `{"visibility":"everyone"}`,
@@ -41,31 +40,32 @@ func TestUsersWhoHaveNamesAreReadWithinTheirTenants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user, bob, own := schemas.Name{Tenant: "acme", Text: "ann, née/7"}, schemas.Name{Tenant: "acme", Text: "bob"}, schemas.Name{Text: "bob"}
-	states, err := c.BatchOf(t.Context(), user, own, bob, user)
-	if err != nil || len(states.Of) != 3 || states.Of[user] != presence.Away || states.Of[bob] != presence.Hidden || states.Of[own] != presence.Online {
+	c = c.Tenant("acme")
+	const user = "ann, née/7"
+	states, err := c.Batch(t.Context(), user, "bob", user)
+	if err != nil || len(states.Of) != 2 || states.Of[user] != presence.Away || states.Of["bob"] != presence.Hidden {
 		t.Errorf("the states are %v, %v", states, err)
 	}
-	is := func(what string, p schemas.Presence) {
-		if p.Name == nil || *p.Name != user || p.UserID != 0 || p.State == nil || *p.State != presence.Away || p.Version != "7" {
+	is := func(what string, p schemas.User) {
+		if p.UserID != user || p.Tenant != "acme" || p.State == nil || *p.State != presence.Away || p.Version != "7" {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}
-	users, err := c.UsersOf(t.Context(), user)
+	users, err := c.Users(t.Context(), user)
 	if err != nil || len(users) != 1 {
 		t.Fatal(users, err)
 	}
 	is("in a list", users[0])
-	one, err := c.OneOf(t.Context(), user)
+	one, err := c.One(t.Context(), user)
 	if err != nil {
 		t.Fatal(err)
 	}
 	is("alone", one)
-	if visibility, err := c.VisibilityOf(t.Context(), user); err != nil || visibility != "everyone" {
+	if visibility, err := c.Visibility(t.Context(), user); err != nil || visibility != "everyone" {
 		t.Error(visibility, err)
 	}
 	var history []string
-	for change, err := range c.HistoryOf(t.Context(), user, presence.Range{}) {
+	for change, err := range c.History(t.Context(), user, presence.Range{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,12 +74,12 @@ func TestUsersWhoHaveNamesAreReadWithinTheirTenants(t *testing.T) {
 	if !slices.Equal(history, []string{"away", "online"}) {
 		t.Errorf("the history is %v", history)
 	}
-	first, err := c.ChangesOf(t.Context(), "", "acme", user.Text)
+	first, err := c.Changes(t.Context(), "", user)
 	if err != nil || !first.Resync || first.Reason != "start" || first.Cursor != "c" || len(first.Users) != 1 {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	is("in a resync", first.Users[0])
-	next, err := c.ChangesOf(t.Context(), first.Cursor, "acme", user.Text)
+	next, err := c.Changes(t.Context(), first.Cursor, user)
 	if err != nil || next.Resync || !next.More || next.Cursor != "d" || len(next.Changes) != 1 {
 		t.Fatalf("%+v, %v", next, err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // With --ids text users have names within a tenant.
-func ExampleNewNamed() {
+func ExampleConfig_tenant() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	server, err := clienttest.StartNamed()
@@ -25,7 +25,7 @@ func ExampleNewNamed() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	w, err := watch.NewNamed(watch.Config{HTTP: server.HTTP()}, "acme", "ann")
+	w, err := watch.New(watch.Config{HTTP: server.HTTP(), Tenant: "acme"}, "ann")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,13 +36,13 @@ func ExampleNewNamed() {
 		if event.Kind != watch.Changed {
 			continue
 		}
-		fmt.Println(event.User.Name, *event.User.State)
-		if event.User.Name.Text == "bob@example.com" {
+		fmt.Println(event.User.Tenant, event.User.UserID, *event.User.State)
+		if event.User.UserID == "bob@example.com" {
 			break
 		}
 		if *event.User.State == "offline" {
-			server.SetOf(schemas.Name{Text: "ann"}, schemas.Away) // another tenant's
-			server.SetOf(schemas.Name{Tenant: "acme", Text: "ann"}, schemas.Online)
+			server.Set("ann", schemas.Away) // another tenant's
+			server.Tenant("acme").Set("ann", schemas.Online)
 			continue
 		}
 		if err := w.Add("bob@example.com"); err != nil {
@@ -50,9 +50,9 @@ func ExampleNewNamed() {
 		}
 	}
 	// Output:
-	// "ann" of tenant acme offline
-	// "ann" of tenant acme online
-	// "bob@example.com" of tenant acme offline
+	// acme ann offline
+	// acme ann online
+	// acme bob@example.com offline
 }
 
 func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	w, err := watch.NewNamed(watch.Config{HTTP: server.HTTP(), FirstWait: time.Millisecond}, "", "a,b/c é", "users")
+	w, err := watch.New(watch.Config{HTTP: server.HTTP(), FirstWait: time.Millisecond}, "a,b/c é", "users")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,17 +75,17 @@ func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T
 		}
 		switch event.Kind {
 		case watch.Changed:
-			if event.User.UserID != 0 || event.User.Name.Tenant != "" {
+			if event.User.Tenant != "" {
 				t.Errorf("it shows %+v", event.User)
 			}
-			got = append(got, event.User.Name.Text+" "+*event.User.State)
+			got = append(got, event.User.UserID+" "+*event.User.State)
 			if len(got) == 2 {
 				server.DropWatchers()
 			}
 		case watch.Disconnected:
-			server.SetOf(schemas.Name{Text: "users"}, schemas.Online)
-			server.SetOf(schemas.Name{Tenant: "acme", Text: "users"}, schemas.Online)
-			server.SetOf(schemas.Name{Text: "users"}, schemas.Away)
+			server.Set("users", schemas.Online)
+			server.Tenant("acme").Set("users", schemas.Online)
+			server.Set("users", schemas.Away)
 		}
 		if len(got) == 4 {
 			break
@@ -99,14 +99,15 @@ func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T
 		`{"type":"error","error":{"code":"not_allowed","message":"you may not watch this user","user_id":"bob","tenant":"acme"}}`,
 		`{"type":"change","user":{"user_id":"bob","tenant":"acme","state":"online","version":"7"}}`,
 		`{"type":"change","user":{"user_id":"ann","tenant":"acme","state":"away","version":"8"}}`}
-	if w, err = watch.NewNamed(watch.Config{HTTP: client.HTTP{URL: says(t, messages...)}}, "acme", "ann", "bob"); err != nil {
+	if w, err = watch.New(watch.Config{HTTP: client.HTTP{URL: says(t, messages...)}, Tenant: "acme"}, "ann", "bob"); err != nil {
 		t.Fatal(err)
 	}
 	events := first(ctx, t, 3, w.Events)
-	if refused := events[1]; refused.Kind != watch.Refused || *refused.User.Name != (schemas.Name{Tenant: "acme", Text: "bob"}) {
+	var problem *client.ProblemError
+	if refused := events[1]; refused.Kind != watch.Refused || !errors.As(refused.Err, &problem) || problem.Code != "not_allowed" || refused.User.UserID != "bob" || refused.User.Tenant != "acme" {
 		t.Errorf("it yields %+v", refused)
 	}
-	if changed := events[2]; changed.Kind != watch.Changed || changed.User.Name.Text != "ann" || !slices.Equal(w.Users(), []string{"ann"}) {
+	if changed := events[2]; changed.Kind != watch.Changed || changed.User.UserID != "ann" || !slices.Equal(w.Users(), []string{"ann"}) {
 		t.Errorf("it yields %+v and watches %v", changed, w.Users())
 	}
 }
@@ -115,10 +116,15 @@ func TestWhatCannotBeANameIsRefusedByField(t *testing.T) {
 	t.Parallel()
 	config := watch.Config{HTTP: client.HTTP{URL: "http://a"}}
 	for field, make := range map[string]func() error{
-		"tenant":   func() error { _, err := watch.NewNamed(config, "a/b", "ann"); return err },
-		"users[1]": func() error { _, err := watch.NewNamed(config, "acme", "ann", ""); return err },
+		"watch.tenant": func() error {
+			other := config
+			other.Tenant = "a/b"
+			_, err := watch.New(other, "ann")
+			return err
+		},
+		"users[1]": func() error { _, err := watch.New(config, "ann", ""); return err },
 		"users[0]": func() error {
-			w, err := watch.NewNamed(config, "acme", "ann")
+			w, err := watch.New(config, "ann")
 			if err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -15,44 +16,42 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// naming says what a watcher calls users: K is an id, or a name within the tenant of the stream.
-type naming[K comparable] struct {
-	of    func(schemas.Presence) K
-	texts func([]K) []string // as requests name them; it may return its argument
-	// parse reads what a problem calls a user, and makes the Presence that names it.
-	parse func(text string) (K, schemas.Presence, error)
-}
-
-// core watches users whom it calls K.
-type core[K comparable] struct {
+// Watcher watches users. Any goroutine may call Add, Remove and Users, also while Events runs.
+type Watcher struct {
 	config  Config
-	options watch.Options
-	naming  naming[K]
 	changed chan struct{} // buffered, for one signal
-	behind  bool          // the connection was lost, and what was missed has not come; owned by run
+	behind  bool          // the connection was lost, and what was missed has not come; owned by Events
 	// unsure are the users who were unsure or stale when the connection was lost. Those who still are come again
-	// before the stream is resumed. Owned by run.
-	unsure map[K]bool
+	// before the stream is resumed. Owned by Events.
+	unsure map[string]bool
 
 	mu     sync.Mutex // protects users, wanted and known
-	users  []K
-	wanted map[K]bool             // those of users
-	known  map[K]schemas.Presence // as yielded
+	users  []string
+	wanted map[string]bool         // those of users
+	known  map[string]schemas.User // as yielded
 }
 
-// newCore makes a watcher of nobody. base has what is not of every stream; the rest is added.
-func newCore[K comparable](c Config, base watch.Options, n naming[K]) *core[K] {
-	w := &core[K]{config: c, options: base, naming: n, changed: make(chan struct{}, 1), wanted: map[K]bool{},
-		known: map[K]schemas.Presence{}}
-	w.options.URL = strings.TrimRight(c.HTTP.URL, "/") + "/presence/stream" + base.URL
-	w.options.Client, w.options.Deliveries, w.options.Resume = c.HTTP.Client, c.Deliveries, true
-	w.options.FirstWait, w.options.MaxWait = c.FirstWait, c.MaxWait
-	w.options.Current, w.options.Changed = func() []string { return n.texts(w.all()) }, w.changed
-	w.options.Authorize = func(ctx context.Context) (http.Header, error) { return connect.Header(ctx, c.HTTP) }
-	return w
+// New makes a watcher of users; Events connects it. The server bounds how many users one connection
+// may watch (500 by default). Errors are those of Validate and Add.
+func New(c Config, users ...string) (*Watcher, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	w := &Watcher{config: c, changed: make(chan struct{}, 1), wanted: map[string]bool{}, known: map[string]schemas.User{}}
+	if err := w.Add(users...); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
-func (w *core[K]) add(users []K) {
+// Add watches further users. If one cannot be a name, it watches none of them, and the error, a
+// *schemas.FieldError, says which.
+func (w *Watcher) Add(users ...string) error {
+	for i, user := range users {
+		if err := schemas.CheckName(fmt.Sprintf("users[%d]", i), user); err != nil {
+			return err
+		}
+	}
 	w.change(func() {
 		for _, user := range users {
 			if !w.wanted[user] {
@@ -61,25 +60,28 @@ func (w *core[K]) add(users []K) {
 			}
 		}
 	})
+	return nil
 }
 
-func (w *core[K]) remove(users []K) {
+// Remove stops watching users. An event of one may still come.
+func (w *Watcher) Remove(users ...string) {
 	w.change(func() {
 		for _, user := range users {
 			delete(w.known, user)
 			delete(w.wanted, user)
 		}
-		w.users = slices.DeleteFunc(w.users, func(user K) bool { return !w.wanted[user] })
+		w.users = slices.DeleteFunc(w.users, func(user string) bool { return !w.wanted[user] })
 	})
 }
 
-func (w *core[K]) all() []K {
+// Users returns the watched users.
+func (w *Watcher) Users() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.users)
 }
 
-func (w *core[K]) change(do func()) {
+func (w *Watcher) change(do func()) {
 	w.mu.Lock()
 	do()
 	w.mu.Unlock()
@@ -89,9 +91,16 @@ func (w *core[K]) change(do func()) {
 	}
 }
 
-func (w *core[K]) run(ctx context.Context) iter.Seq2[Event, error] {
+// Events connects and yields events until ctx ends or the loop is left. An error is the last
+// element: the server refuses the stream permanently, with a *client.ProblemError. Run one loop at
+// a time.
+func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
+	options := watch.Options{URL: strings.TrimRight(w.config.HTTP.URL, "/") + "/presence/stream", Tenant: w.config.Tenant,
+		Client: w.config.HTTP.Client, Deliveries: w.config.Deliveries, Resume: true, FirstWait: w.config.FirstWait, MaxWait: w.config.MaxWait,
+		Current: w.Users, Changed: w.changed,
+		Authorize: func(ctx context.Context) (http.Header, error) { return connect.Header(ctx, w.config.HTTP) }}
 	return func(yield func(Event, error) bool) {
-		for message, err := range watch.Messages(ctx, w.options) {
+		for message, err := range watch.Messages(ctx, options) {
 			if refused := (*watch.Refused)(nil); errors.As(err, &refused) {
 				err = client.ProblemOf(refused.Status, refused.Header, refused.Body)
 			}
@@ -109,7 +118,7 @@ func (w *core[K]) run(ctx context.Context) iter.Seq2[Event, error] {
 }
 
 // events are the events of a message of the stream.
-func (w *core[K]) events(m watch.Message) []Event {
+func (w *Watcher) events(m watch.Message) []Event {
 	lacksUser := m.User == nil && (m.Type == watch.Change || m.Type == watch.Delivery)
 	if lacksUser || m.Problem == nil && m.Type == watch.Error {
 		return nil // the message has no content
@@ -136,7 +145,7 @@ func (w *core[K]) events(m watch.Message) []Event {
 	case watch.Disconnected:
 		w.mu.Lock()
 		w.behind = len(w.known) > 0
-		w.unsure = map[K]bool{}
+		w.unsure = map[string]bool{}
 		for id, user := range w.known {
 			if user.UnsureSince != 0 || user.StaleSince != 0 {
 				w.unsure[id] = true
@@ -147,9 +156,9 @@ func (w *core[K]) events(m watch.Message) []Event {
 	case watch.Error:
 		p := m.Problem
 		event := Event{Kind: Refused, Err: &client.ProblemError{Code: p.Code, Message: p.Message, Field: p.Field}}
-		if user, shown, err := w.naming.parse(p.UserID); err == nil && p.Code == "not_allowed" {
-			event.User = shown
-			w.remove([]K{user})
+		if p.Code == "not_allowed" && p.UserID != "" {
+			event.User = schemas.User{UserID: p.UserID, Tenant: w.config.Tenant}
+			w.Remove(p.UserID)
 		}
 		return []Event{event}
 	}
@@ -157,26 +166,25 @@ func (w *core[K]) events(m watch.Message) []Event {
 }
 
 // newer are the events of those watched users who are newer, or stale or unsure unlike before.
-func (w *core[K]) newer(users ...schemas.Presence) (events []Event) {
+func (w *Watcher) newer(users ...schemas.User) (events []Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, user := range users {
-		key := w.naming.of(user)
-		delete(w.unsure, key)
-		known, yielded := w.known[key]
+		delete(w.unsure, user.UserID)
+		known, yielded := w.known[user.UserID]
 		same := yielded && user.Version == known.Version && user.StaleSince == known.StaleSince &&
 			user.UnsureSince == known.UnsureSince
-		if same || yielded && known.Newer(user) || !w.wanted[key] {
+		if same || yielded && known.Newer(user.Presence) || !w.wanted[user.UserID] {
 			continue
 		}
-		w.known[key] = user
+		w.known[user.UserID] = user
 		events = append(events, Event{Kind: Changed, User: user})
 	}
 	return events
 }
 
 // sure are the events of those who were unsure or stale when the connection was lost, and no longer are.
-func (w *core[K]) sure() (events []Event) {
+func (w *Watcher) sure() (events []Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id := range w.unsure {

@@ -3,11 +3,13 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/clienttest"
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/identity"
@@ -43,25 +45,24 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ann := schemas.Name{Tenant: "acme", Text: "ann"}
-	if err := g.BeatAs(ann, "phone", schemas.Mobile, 0); err != nil {
+	acme := g.Tenant("acme")
+	if err := acme.Beat("ann", "phone", schemas.Mobile, 0); err != nil {
 		t.Error(err)
 	}
-	tab, err := g.ConnectAs(schemas.Name{Text: "bob"}, "tab 1", schemas.Web, 0)
+	tab, err := g.Connect("bob", "tab 1", schemas.Web, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(tab.Bye(), g.ByeAs(ann, "phone")); err != nil {
+	if err := errors.Join(tab.Bye(), acme.Bye("ann", "phone")); err != nil {
 		t.Error(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = g.BeatAs(ann, "tablet", schemas.Mobile, 0) }); n > 1 {
+	if n := testing.AllocsPerRun(100, func() { _ = acme.Beat("ann", "tablet", schemas.Mobile, 0) }); n != 0 {
 		t.Errorf("%v allocations in a beat", n)
 	}
 	for field, err := range map[string]error{
-		"user: ":   g.Beat(1, 7, schemas.Mobile, 0),
-		"user:":    g.BeatAs(schemas.Name{}, "phone", schemas.Mobile, 0),
-		"tenant: ": g.BeatAs(schemas.Name{Tenant: "a/b", Text: "ann"}, "phone", schemas.Mobile, 0),
-		"device: ": g.BeatAs(ann, "", schemas.Mobile, 0),
+		"user: ":   g.Beat("", "phone", schemas.Mobile, 0),
+		"tenant: ": g.Tenant("a/b").Beat("ann", "phone", schemas.Mobile, 0),
+		"device: ": acme.Beat("ann", "", schemas.Mobile, 0),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), field) {
 			t.Errorf("%s%v", field, err)
@@ -95,17 +96,40 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if named[ann] != people.ID("acme", "ann") {
+	if named[schemas.Name{Tenant: "acme", Text: "ann"}] != people.ID("acme", "ann") {
 		t.Errorf("the names are %v", named)
 	}
 }
 
-func TestWithoutAKeyAGatewayKnowsNoNames(t *testing.T) {
-	t.Parallel()
-	var g gateway.Gateway
-	for what, err := range map[string]error{"beat": g.BeatAs(schemas.Name{Text: "ann"}, "a", schemas.Mobile, 0), "bye": g.ByeAs(schemas.Name{Text: "ann"}, "a")} {
-		if err == nil || !strings.HasPrefix(err.Error(), "user: ") {
-			t.Errorf("%s: %v", what, err)
+func TestWithoutAKeyUsersAreIntegersWithoutTenants(t *testing.T) { // not parallel: it counts allocations
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	server, err := clienttest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: server.Kafka(), ID: "gw-1", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, err := range map[string]error{
+		"user: ":   g.Beat("ann", "7", schemas.Mobile, 0),
+		"user:":    g.Bye("07", "7"),
+		"device: ": g.Beat("42", "phone", schemas.Mobile, 0),
+		"tenant: ": g.Tenant("acme").Bye("42", "7"),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), field) {
+			t.Errorf("%s%v", field, err)
 		}
+	}
+	if err := g.Beat("42", "7", schemas.Mobile, 0); err != nil {
+		t.Error(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = g.Beat("42", "7", schemas.Mobile, 0) }); n != 0 {
+		t.Errorf("%v allocations in a beat", n)
+	}
+	if err := g.Close(ctx); err != nil {
+		t.Error(err)
 	}
 }
