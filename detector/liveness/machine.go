@@ -92,7 +92,7 @@ type Machine struct {
 	many       map[uint32]*user // users who do not fit in an entry
 	hidden     map[schemas.UserID]hiddenUser
 	privacy    map[schemas.UserID]privacyRecord
-	privacyAt  schemas.Millis // when to search for privacy records to forget
+	fading     usersAt // when the next tick looks at a privacy record
 	gateways   gateways
 	queue      queue
 	joining    []place

@@ -1,13 +1,17 @@
 package liveness
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	byHeap "container/heap"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 const (
 	// showMatters is how long after a show a report can still have a time before it.
 	showMatters = schemas.MaxIdle + schemas.MaxAge
-	// privacyEvery is the log time between two searches for privacy records that no longer matter.
+	// privacyEvery is after how much log time a privacy record is looked at again that still matters then.
 	privacyEvery = schemas.Millis(10 * 60 * 1000)
-	// privacyPerTick bounds how many of these one tick forgets.
+	// privacyPerTick bounds how many privacy records one tick looks at.
 	privacyPerTick = 1000
 )
 
@@ -21,6 +25,17 @@ type privacyRecord struct {
 	// older ones.
 	erased   schemas.Version
 	withheld schemas.Millis
+	// looksAt is the instant in Machine.fading at which the record is looked at; 0: it is not. A record that does
+	// not matter any more stays until then, so that a user has one place there.
+	looksAt schemas.Millis
+}
+
+// due is the earliest instant at which a part of k does not matter any more; 0: no part does.
+func (k *privacyRecord) due() schemas.Millis {
+	if k.shownAt == 0 || k.withheld != 0 && k.withheld < k.shownAt+showMatters {
+		return k.withheld
+	}
+	return k.shownAt + showMatters
 }
 
 // ErasedVersion is the version of the user's erasure; 0: the user was not erased, or the status need not say it any more.
@@ -50,6 +65,10 @@ func notBefore(shown, at schemas.Millis) schemas.Millis {
 }
 
 func (m *Machine) setPrivacy(id schemas.UserID, k privacyRecord) {
+	k.looksAt = m.privacy[id].looksAt
+	if due := k.due(); due != 0 && (k.looksAt == 0 || due < k.looksAt) && !m.adopting {
+		m.lookAtPrivacy(id, &k, due)
+	}
 	if k == (privacyRecord{}) {
 		delete(m.privacy, id)
 		return
@@ -57,10 +76,16 @@ func (m *Machine) setPrivacy(id schemas.UserID, k privacyRecord) {
 	m.privacy[id] = k
 }
 
+// lookAtPrivacy makes the first tick at the instant at or after it look at k.
+func (m *Machine) lookAtPrivacy(id schemas.UserID, k *privacyRecord, at schemas.Millis) {
+	k.looksAt = at
+	byHeap.Push(&m.fading, userAt{at, id})
+}
+
 // addPrivacy adds the user's privacy record to s. If nothing else needs to be known, s says no more.
 func (m *Machine) addPrivacy(s *schemas.Status) {
-	k, found := m.privacy[s.User]
-	if !found {
+	k := m.privacy[s.User]
+	if k.shownAt == 0 && k.erased == 0 {
 		return
 	}
 	if s.Tombstone() {
@@ -69,38 +94,50 @@ func (m *Machine) addPrivacy(s *schemas.Status) {
 	s.ShownAt, s.ErasedVersion, s.WithheldUntil = k.shownAt, k.erased, k.withheld
 }
 
-// forgetPrivacy forgets privacy records that no longer matter, and writes statuses without them.
-// Transitions do not depend on when it does.
-func (m *Machine) forgetPrivacy() {
-	if m.replaying || m.clock.now < m.privacyAt {
-		return
-	}
-	n := 0
+// lookAtAllPrivacy makes ticks look at all records, after a restart.
+func (m *Machine) lookAtAllPrivacy() {
+	m.fading = m.fading[:0]
 	for id, k := range m.privacy {
-		if n == privacyPerTick {
-			return
+		k.looksAt = k.due()
+		m.privacy[id], m.fading = k, append(m.fading, userAt{k.looksAt, id})
+	}
+	byHeap.Init(&m.fading)
+}
+
+// forgetPrivacy forgets privacy records that no longer matter, and writes statuses without them. Transitions do
+// not depend on when it does.
+func (m *Machine) forgetPrivacy() {
+	for n := 0; n < privacyPerTick && !m.replaying && len(m.fading) > 0 && m.fading[0].at <= m.clock.now; n++ {
+		f, _ := byHeap.Pop(&m.fading).(userAt)
+		k := m.privacy[f.user]
+		if k.looksAt != f.at {
+			continue
 		}
-		e := m.index.find(&m.store, m.index.hash(id), id)
-		left := k
+		e := m.index.find(&m.store, m.index.hash(f.user), f.user)
+		left := privacyRecord{shownAt: k.shownAt}
 		if e == none && k.shownAt+showMatters <= m.clock.now {
 			left.shownAt = 0
 		}
-		if k.withheld <= m.clock.now {
-			left.erased, left.withheld = 0, 0
+		if k.withheld > m.clock.now {
+			left.erased, left.withheld = k.erased, k.withheld
 		}
-		if left == k {
+		same := left == (privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld})
+		if due := left.due(); due == 0 {
+			delete(m.privacy, f.user)
+		} else {
+			m.lookAtPrivacy(f.user, &left, max(due, m.clock.now+privacyEvery))
+			m.privacy[f.user] = left
+		}
+		if same {
 			continue
 		}
-		n++
-		m.setPrivacy(id, left)
 		u := &m.scratch
 		if e != none {
 			u = m.load(e, u)
 		} else {
-			e = m.enter(id, u)
+			e = m.enter(f.user, u)
 		}
 		m.emitStatus(u)
 		m.save(e, u, true)
 	}
-	m.privacyAt = m.clock.now + privacyEvery
 }

@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -84,5 +85,36 @@ func TestStatusesNameAnErasureUntilNothingOlderIsWithheld(t *testing.T) {
 	}
 	if len(last) != 1 || !last[0].Tombstone() || len(m.privacy) != 0 || m.Users() != 0 {
 		t.Errorf("in the end %+v, %d privacy records, %d users", last, len(m.privacy), m.Users())
+	}
+}
+
+func TestMachinesForgetShowsInOneOrderAndAUserWhoHidesOftenHasOnePlace(t *testing.T) {
+	t.Parallel()
+	const at, users, times = schemas.Millis(1_763_700_000_000), 50, 20
+	forgets := func() (forgotten []schemas.UserID) {
+		m := private{T: t, Machine: New(Defaults(), 0, 1, 1, 0)}
+		now := at
+		for i := range schemas.UserID(users * times) {
+			now += 1000
+			m.apply(now, schemas.AppendVisibility(nil, 1+i*7%users, schemas.Nobody))
+			m.apply(now, schemas.AppendVisibility(nil, 1+i*7%users, schemas.Everyone))
+		}
+		if len(m.fading) != users {
+			t.Errorf("%d users have %d places", users, len(m.fading))
+		}
+		for until := now + showMatters + 2*privacyEvery; now < until; now += privacyEvery {
+			for _, s := range m.apply(now, schemas.AppendTick(nil)) {
+				if s.Tombstone() {
+					forgotten = append(forgotten, s.User)
+				}
+			}
+		}
+		if len(forgotten) != users || len(m.privacy)+len(m.fading) != 0 {
+			t.Errorf("%d are forgotten, %d are left, %d places", len(forgotten), len(m.privacy), len(m.fading))
+		}
+		return forgotten
+	}
+	if one, other := forgets(), forgets(); !slices.Equal(one, other) {
+		t.Errorf("one machine forgets %v, another %v", one, other)
 	}
 }

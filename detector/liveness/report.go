@@ -80,7 +80,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
 	u.dirty = u.dirty || u.silentFrom != 0
-	u.silentFrom, u.releaseDelay, u.drained = 0, 0, false
+	u.silentFrom, u.releaseDelay, u.drained, u.last = 0, 0, false, 0
 	return true
 }
 

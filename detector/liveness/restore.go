@@ -294,6 +294,7 @@ func (m *Machine) EndReplay() (presumed int) {
 	m.clock.given, m.breaker.replay, m.restored, m.reread, m.adopting = false, nil, nil, nil, false
 	m.replaying, m.lossy, m.rereads = false, false, false
 	m.tenants.endReplay()
+	m.lookAtAllPrivacy()
 	if m.clock.now == 0 {
 		return 0 // nothing was ever heard, or published
 	}

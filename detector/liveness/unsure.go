@@ -13,32 +13,33 @@ import (
 // unsure are the unheard users whose status does not say so yet, and when the next one is due.
 // Everything here but free follows from the users.
 type unsure struct {
-	waiting unheards
+	// waiting has the newest report of each when the user was added: a user with another one by now is in it
+	// again, or not unheard.
+	waiting usersAt
 	free    int64 // presence time from which the next status may be written, microseconds
 }
 
-// unheard is a user who waits. heard is the newest report when it was added: a user with another
-// one by now is in the heap again, or not unheard.
-type unheard struct {
-	heard schemas.Millis
-	user  schemas.UserID
+// userAt is a user and an instant.
+type userAt struct {
+	at   schemas.Millis
+	user schemas.UserID
 }
 
-// unheards is a heap of those who wait; who was heard longest ago is first.
-type unheards []unheard
+// usersAt is a heap: the earliest is first, of several the user with the smallest id.
+type usersAt []userAt
 
-func (h unheards) Len() int { return len(h) }
-func (h unheards) Less(i, j int) bool {
-	return h[i].heard < h[j].heard || h[i].heard == h[j].heard && h[i].user < h[j].user
+func (h usersAt) Len() int { return len(h) }
+func (h usersAt) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].user < h[j].user
 }
-func (h unheards) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *unheards) Push(x any) {
-	if u, ok := x.(unheard); ok {
+func (h usersAt) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *usersAt) Push(x any) {
+	if u, ok := x.(userAt); ok {
 		*h = append(*h, u)
 	}
 }
 
-func (h *unheards) Pop() any {
+func (h *usersAt) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
@@ -72,7 +73,7 @@ func (m *Machine) awaitUnsure(u *user) {
 		newest = u.unheard()
 	}
 	if newest != 0 && newest != u.awaits {
-		byHeap.Push(&m.unsure.waiting, unheard{newest, u.id})
+		byHeap.Push(&m.unsure.waiting, userAt{newest, u.id})
 	}
 	u.awaits = newest
 }
@@ -97,13 +98,13 @@ func (m *Machine) nextUnsure() presence {
 func (m *Machine) writeUnsure(at presence) {
 	q := &m.unsure
 	for len(q.waiting) > 0 && at >= m.evaluation.from && q.free <= int64(at)*1000 {
-		first, _ := byHeap.Pop(&q.waiting).(unheard)
+		first, _ := byHeap.Pop(&q.waiting).(userAt)
 		e := m.index.find(&m.store, m.index.hash(first.user), first.user)
 		if e == none {
 			continue
 		}
 		u := m.load(e, &m.scratch)
-		if u.awaits != first.heard || u.unheard() == 0 {
+		if u.awaits != first.at || u.unheard() == 0 {
 			continue
 		}
 		u.unsureSince, u.awaits = m.unsureFrom(u), 0
