@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,6 +126,36 @@ func TestWhatIsPublishedAfterSubscribeReturnsArrivesInOrder(t *testing.T) {
 		}
 		if last[1] != 1198 || last[2] != 1199 {
 			t.Fatalf("last versions %v", last)
+		}
+	})
+}
+
+// One publisher loads the script again between two calls of another one's pipeline: of these the second alone
+// runs, with newer changes of the same users.
+func TestPublishersOfManyChangesOfAUserLoseNoneWhenTheScriptIsGone(t *testing.T) {
+	t.Parallel()
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
+		bus := open(t, r)
+		client := redis.NewClient(&redis.Options{Addr: r.Addr})
+		t.Cleanup(func() { _ = client.Close() })
+		for round := range int64(20) {
+			if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			var running sync.WaitGroup
+			for part := range schemas.UserID(4) {
+				running.Go(func() {
+					var all []fanout.Change
+					for i := range int64(500) { // of 100 users
+						user := 1 + part*100 + schemas.UserID(i%100)
+						all = append(all, change(user, 10*round+i/100+1, schemas.Offline, schemas.Online))
+					}
+					if sent, err := bus.Publish(t.Context(), all); err != nil || sent != len(all) {
+						t.Errorf("round %d: sent %d of %d (%v)", round, sent, len(all), err)
+					}
+				})
+			}
+			running.Wait()
 		}
 	})
 }

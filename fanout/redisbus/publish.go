@@ -58,11 +58,7 @@ func (b *Bus) publishPart(ctx context.Context, part []fanout.Change) (sent int, 
 func (b *Bus) runScripts(ctx context.Context, server *commands, part []fanout.Change) (sent int, err error) {
 	pipe := b.client.Pipeline()
 	var answers []*redis.Cmd
-	length := scriptLength
-	if b.cluster != nil {
-		length = 1 // the keys of a script must lie in one slot
-	}
-	for some := range slices.Chunk(part, length) {
+	for _, some := range b.calls(part) {
 		keys := make([]string, 0, 2*len(some))
 		args := append(make([]any, 0, 1+5*len(some)), server.publish)
 		for _, c := range some {
@@ -86,6 +82,31 @@ func (b *Bus) runScripts(ctx context.Context, server *commands, part []fanout.Ch
 		}
 	}
 	return sent, err
+}
+
+// calls divides changes into calls of the script. All changes of a user are in one call, which runs whole
+// or up to a change that fails: of two calls in a pipeline the first may fail alone, and Redis would have the newer
+// change when the older one is sent again.
+func (b *Bus) calls(changes []fanout.Change) (calls [][]fanout.Change) {
+	length := scriptLength
+	if b.cluster != nil {
+		length = 1 // the keys of a script must lie in one slot
+	}
+	if len(changes) <= length {
+		return [][]fanout.Change{changes}
+	}
+	of := make(map[schemas.UserID]int, len(changes))
+	for _, c := range changes {
+		i, known := of[c.Transition.User]
+		if !known {
+			if i = len(calls) - 1; i < 0 || len(calls[i]) >= length {
+				i, calls = i+1, append(calls, nil)
+			}
+			of[c.Transition.User] = i
+		}
+		calls[i] = append(calls[i], c)
+	}
+	return calls
 }
 
 // rereadMessage on a user's channel says that the status has to be read again.
