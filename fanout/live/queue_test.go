@@ -311,3 +311,26 @@ func TestDeliveriesThatWaitAreBoundedAndKeepTheNewestOfEachUser(t *testing.T) {
 		}
 	}
 }
+
+// A server that takes over from one whose last writes it lacks has a fresh state that is behind the channel.
+func TestAReadBehindTheChannelDoesNotMakeALossGood(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, g := bareHub(fanout.DefaultConfig()), newGate()
+		h.Connected()
+		v := h.newViewer(0, g.send, nil)
+		v.submit(request{kind: subscribe, ids: []schemas.UserID{1}})
+		g.next()
+		h.Change(changeOf(1, 5))
+		g.next()
+		h.Disconnected() // the sixth is lost
+		h.Connected()
+		h.correct(changeOf(1, 4).After(schemas.Presence{}), h.complete.Load())
+		h.Change(changeOf(1, 7))
+		if m := g.next(); m.Type != "resync" {
+			t.Errorf("the next message is %+v", m)
+		}
+		synctest.Wait()
+		v.close()
+	})
+}

@@ -92,6 +92,11 @@ func (p *reply) send(ctx context.Context, sent []*state) error {
 		user := st.presence.UserID
 		v.subs[user].raise(p.after[user])
 	}
+	// A stale state that is older than what the viewer has would go back: nothing is known that the viewer lacks.
+	sent = slices.DeleteFunc(sent, func(st *state) bool {
+		after := p.after[st.presence.UserID]
+		return after != cursor.Withheld && st.stale() && st.version < int64(after)
+	})
 	changes, ok := p.changes(ctx, sent)
 	if !ok {
 		return v.sendUsers("resync", sent)

@@ -282,3 +282,34 @@ func TestASocketThatAsksForCursorsResumesWithTheLastOne(t *testing.T) {
 		t.Errorf("heard %s", text)
 	}
 }
+
+// The view is stale and lacks what the client has: the stream says nothing of the user until it is fresh.
+func TestAResumeWithAStaleViewDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	r := newResumable(t)
+	anna := &person{id: 1}
+	first := anna.becomes(schemas.Online)
+	r.happens(first)
+	next, leave := r.events("1", "")
+	next(watch.Hello)
+	next(watch.Snapshot)
+	r.happens(anna.becomes(schemas.Away))
+	_, id := next(watch.Change)
+	leave()
+	r.gone()
+	r.view.set(12345, nil)
+	r.view.mu.Lock()
+	r.view.users[1] = kept(schemas.Current{}, first)
+	r.view.mu.Unlock()
+	r.redis.Mini.FastForward(2 * fanout.DefaultConfig().RecentFor)
+	next, leave = r.events("1", id)
+	defer leave()
+	next(watch.Hello)
+	if m, again := next(watch.Resumed); m.Missed != 0 || again == "" {
+		t.Errorf("%+v with id %q", m, again)
+	}
+	r.happens(anna.becomes(schemas.Online))
+	if m, _ := next(watch.Resync); m.Users[0].Version != "3" {
+		t.Errorf("%+v", m)
+	}
+}

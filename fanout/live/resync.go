@@ -61,6 +61,10 @@ func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
 		sh := &h.shards[i]
 		sh.mu.Lock()
 		for id, e := range sh.users {
+			if e.current == nil { // a viewer is reading it, perhaps as it was before the gap
+				e.reread = e.reread || !unsureOnly
+				continue
+			}
 			if e.lost(now, h.cfg.LostAfter) {
 				lost++
 				e.unsure = true // until it is read again
@@ -101,15 +105,11 @@ func (h *hub) correct(p schemas.Presence, complete uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e := sh.users[p.UserID]
-	if e == nil {
+	if e == nil || e.current == nil { // who reads it has subscribed since
 		return
 	}
-	fixed := false
+	fixed, before := false, e.current.version
 	switch {
-	case e.current == nil:
-		// A viewer is reading its snapshot, which may be from before the gap.
-		read = h.withEarly(e, read)
-		e.current = read
 	case read.version < e.current.version:
 		// The view is behind the channel. Only its staleness is news.
 		e.reread = e.reread || p.UnsureSince != 0
@@ -119,7 +119,8 @@ func (h *hub) correct(p schemas.Presence, complete uint64) {
 		e.current = read
 	}
 	e.unsure = read.unsure()
-	if e.whole != 0 && p.StaleSince == 0 { // its channel is among those that Connected speaks of
+	// Its channel is among those that Connected speaks of, and the read is not behind the channel.
+	if e.whole != 0 && p.StaleSince == 0 && versionOf(p) >= before {
 		e.whole = max(e.whole, complete)
 	}
 	h.resync(e, read, fixed)
