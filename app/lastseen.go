@@ -94,6 +94,7 @@ const cleanEvery = time.Minute
 // cleanTenants deletes them until ctx ends.
 func (d lastseenDeps) cleanTenants(ctx context.Context) error {
 	cleaner := store.Cleaner{Log: d.store, Days: func(tenant string) int { return d.tenants.Settings(tenant).HistoryDays },
+		Grace:   store.EdgesFor,
 		Dropped: func(n int64) { d.metrics.TenantsDropped.Add(float64(n)) },
 		Pending: func(n int64) { d.metrics.TenantsPending.Set(float64(n)) }}
 	ticker := time.NewTicker(cleanEvery)

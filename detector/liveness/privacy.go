@@ -43,9 +43,6 @@ func (m *Machine) ErasedVersion(id schemas.UserID) schemas.Version { return m.pr
 
 // shownAt is when the user showed again; 0: never, or too long ago to matter.
 func (m *Machine) shownAt(id schemas.UserID) schemas.Millis {
-	if len(m.privacy) == 0 {
-		return 0
-	}
 	return m.privacy[id].shownAt
 }
 
@@ -67,19 +64,14 @@ func notBefore(shown, at schemas.Millis) schemas.Millis {
 func (m *Machine) setPrivacy(id schemas.UserID, k privacyRecord) {
 	k.looksAt = m.privacy[id].looksAt
 	if due := k.due(); due != 0 && (k.looksAt == 0 || due < k.looksAt) && !m.adopting {
-		m.lookAtPrivacy(id, &k, due)
+		k.looksAt = due
+		byHeap.Push(&m.fading, userAt{due, id})
 	}
 	if k == (privacyRecord{}) {
 		delete(m.privacy, id)
 		return
 	}
 	m.privacy[id] = k
-}
-
-// lookAtPrivacy makes the first tick at the instant at or after it look at k.
-func (m *Machine) lookAtPrivacy(id schemas.UserID, k *privacyRecord, at schemas.Millis) {
-	k.looksAt = at
-	byHeap.Push(&m.fading, userAt{at, id})
 }
 
 // addPrivacy adds the user's privacy record to s. If nothing else needs to be known, s says no more.
@@ -94,16 +86,6 @@ func (m *Machine) addPrivacy(s *schemas.Status) {
 	s.ShownAt, s.ErasedVersion, s.WithheldUntil = k.shownAt, k.erased, k.withheld
 }
 
-// lookAtAllPrivacy makes ticks look at all records, after a restart.
-func (m *Machine) lookAtAllPrivacy() {
-	m.fading = m.fading[:0]
-	for id, k := range m.privacy {
-		k.looksAt = k.due()
-		m.privacy[id], m.fading = k, append(m.fading, userAt{k.looksAt, id})
-	}
-	byHeap.Init(&m.fading)
-}
-
 // forgetPrivacy forgets privacy records that no longer matter, and writes statuses without them. Transitions do
 // not depend on when it does.
 func (m *Machine) forgetPrivacy() {
@@ -113,9 +95,8 @@ func (m *Machine) forgetPrivacy() {
 		if k.looksAt != f.at {
 			continue
 		}
-		e := m.index.find(&m.store, m.index.hash(f.user), f.user)
 		left := privacyRecord{shownAt: k.shownAt}
-		if e == none && k.shownAt+showMatters <= m.clock.now {
+		if m.index.find(&m.store, m.index.hash(f.user), f.user) == none && k.shownAt+showMatters <= m.clock.now {
 			left.shownAt = 0
 		}
 		if k.withheld > m.clock.now {
@@ -125,19 +106,12 @@ func (m *Machine) forgetPrivacy() {
 		if due := left.due(); due == 0 {
 			delete(m.privacy, f.user)
 		} else {
-			m.lookAtPrivacy(f.user, &left, max(due, m.clock.now+privacyEvery))
+			left.looksAt = max(due, m.clock.now+privacyEvery)
 			m.privacy[f.user] = left
+			byHeap.Push(&m.fading, userAt{left.looksAt, f.user})
 		}
-		if same {
-			continue
+		if !same {
+			m.restate(f.user)
 		}
-		u := &m.scratch
-		if e != none {
-			u = m.load(e, u)
-		} else {
-			e = m.enter(f.user, u)
-		}
-		m.emitStatus(u)
-		m.save(e, u, true)
 	}
 }

@@ -294,7 +294,9 @@ func (m *Machine) EndReplay() (presumed int) {
 	m.clock.given, m.breaker.replay, m.restored, m.reread, m.adopting = false, nil, nil, nil, false
 	m.replaying, m.lossy, m.rereads = false, false, false
 	m.tenants.endReplay()
-	m.lookAtAllPrivacy()
+	for id, k := range m.privacy {
+		m.setPrivacy(id, k)
+	}
 	if m.clock.now == 0 {
 		return 0 // nothing was ever heard, or published
 	}
@@ -438,7 +440,7 @@ func (m *Machine) Counts() Counts {
 
 // Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
-	const perMany, perHidden, perPrivacy = 320, 48, 48
+	const perMany, perHidden, perPrivacy = 320, 48, 72
 	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany +
 		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy
 }

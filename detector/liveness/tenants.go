@@ -349,14 +349,7 @@ func (m *Machine) forgetLapses() {
 			continue
 		}
 		delete(m.tenants.lapsed, l.user)
-		e, u := m.index.find(&m.store, m.index.hash(l.user), l.user), &m.scratch
-		if e != none {
-			u = m.load(e, u)
-		} else {
-			e = m.enter(l.user, u)
-		}
-		m.emitStatus(u)
-		m.save(e, u, true)
+		m.restate(l.user)
 	}
 	m.tenants.lapses = slices.Delete(m.tenants.lapses, 0, n)
 }

@@ -199,17 +199,32 @@ func TestWhereTheLogIsShortTheChangeBeforeSaysThatNothingIsMissing(t *testing.T)
 	w := newWorld(t, redistest.Mini(t))
 	at := now()
 	w.upTo(t, at)
-	w.happen(t, arrives(1, inEpoch(1, 1), at-schemas.Millis(72*time.Hour/time.Millisecond)), arrives(2, inEpoch(1, 2), at-1000))
+	gone := arrives(1, inEpoch(1, 1), at-schemas.Millis(72*time.Hour/time.Millisecond))
+	w.happen(t, gone, arrives(2, inEpoch(1, 2), at-1000))
 	cursor := w.since(t, "", 1, 2).Cursor
 	must(t, w.durable.Maintain(t.Context(), at.Time().Add(400*24*time.Hour-25*time.Hour)))
 	w.happen(t, leaves(2, inEpoch(1, 3), at), arrives(2, inEpoch(1, 4), at+1000))
 	p := w.since(t, cursor, 1, 2)
 	wantChanges(t, p, inEpoch(1, 3), inEpoch(1, 4))
 	wantChanges(t, w.since(t, p.Cursor, 1, 2))
-	w.happen(t, leaves(1, inEpoch(1, 5), at+2000))
-	if p := w.since(t, p.Cursor, 1, 2); p.Reason != "retention" {
-		t.Errorf("the change before is not kept; the answer is %+v", p)
+	behind := []*schemas.Transition{leaves(2, inEpoch(1, 6), at+2000), arrives(2, inEpoch(1, 7), at+3000)}
+	for i := range behind { // the store has none of them
+		_, err := w.view.Write(t.Context(), 1, store.Fold(behind[:i+1]))
+		must(t, err)
+		if p := w.since(t, p.Cursor, 1, 2); p.Resync || p.StaleSince == 0 {
+			t.Errorf("the store is behind; the answer is %+v", p)
+		}
 	}
+	w.happen(t, leaves(1, inEpoch(1, 5), at+2000))
+	lacking := func(when string) {
+		t.Helper()
+		if p := w.since(t, p.Cursor, 1, 2); p.Reason != "retention" {
+			t.Errorf("%s the answer is %+v", when, p)
+		}
+	}
+	lacking("when the change before is not kept")
+	must(t, w.durable.Append(t.Context(), store.Batch{Expected: w.written, Next: w.written, Changes: []*schemas.Transition{gone}}))
+	lacking("when a rebuild has brought back the change before, perhaps not the next one")
 }
 
 // A heartbeat may be a day old when it comes, and what it changes may then wait for another day.

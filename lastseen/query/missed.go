@@ -120,20 +120,34 @@ func (r *Reader) unlistable(users []schemas.UserID, current []answer, p cursor.P
 	return ""
 }
 
-// lacking is resyncRetention unless the log still has the change that each of the users was last given. Then it
-// has all that came after: no change has an instant before that of its user's previous one.
+// lacking is resyncRetention unless the log still has the change that each of the users was last given, or has
+// not got it yet. Then it has all that came after: no change has an instant before that of its user's previous one.
 func (r *Reader) lacking(ctx context.Context, query store.MissedQuery) (resync string, err error) {
 	given := store.MissedQuery{Users: query.Users, After: slices.Clone(query.After), Limit: query.Limit + len(query.Users)}
 	for i := range given.After {
 		given.After[i]--
 	}
 	log, err := r.durable.Missed(ctx, given)
+	if err != nil {
+		return "", err
+	}
+	var others store.MissedQuery
 	for i, changes := range byUser(query.Users, log.Changes) {
-		if len(changes) == 0 || changes[0].Version != query.After[i] {
-			return resyncRetention, err
+		// A rebuild may write changes from before the beginning again, the older first.
+		if len(changes) == 0 || changes[0].Version != query.After[i] || changes[0].At < log.Begins {
+			others.Users, others.After = append(others.Users, query.Users[i]), append(others.After, query.After[i])
 		}
 	}
-	return "", err
+	if len(others.Users) == 0 {
+		return "", nil
+	}
+	stored, err := r.durable.Users(ctx, others.Users)
+	for i, user := range others.Users {
+		if stored[user].Version >= others.After[i] {
+			resync = resyncRetention
+		}
+	}
+	return resync, err
 }
 
 // byUser are the changes of each user, which are ordered as the users are.

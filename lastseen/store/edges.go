@@ -67,6 +67,8 @@ type Cleaner struct {
 	Log TenantLog
 	// Days are those that a tenant keeps; 0: as everybody.
 	Days func(tenant string) int
+	// Grace is how long others may still go by the edges from before: EdgesFor, or less where there are none.
+	Grace time.Duration
 	// Dropped gets the number of deleted changes of each step, Pending that of tenants that are left.
 	Dropped, Pending func(int64)
 
@@ -98,6 +100,11 @@ func (c *Cleaner) Clean(ctx context.Context, now time.Time) error {
 				c.done[tenant] = before
 			default:
 				todo = append(todo, tenant)
+			}
+		}
+		if len(todo) > 0 {
+			if err := pause(ctx, c.Grace); err != nil {
+				return err
 			}
 		}
 		left := int64(len(todo))
@@ -138,7 +145,7 @@ func (c *Cleaner) drop(ctx context.Context, tenant string, before schemas.Millis
 			}
 			c.Dropped(n)
 			more = n >= edgeRows
-			if err := pause(ctx); err != nil {
+			if err := pause(ctx, edgePause); err != nil {
 				return err
 			}
 		}
@@ -149,8 +156,8 @@ func (c *Cleaner) drop(ctx context.Context, tenant string, before schemas.Millis
 }
 
 // pause leaves the store to others.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(edgePause)
+func pause(ctx context.Context, of time.Duration) error {
+	timer := time.NewTimer(of)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
