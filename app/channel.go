@@ -52,7 +52,7 @@ type Deliveries struct {
 	FirstWait   time.Duration `kong:"-"` // before the second try; it doubles, with jitter
 	MaxWait     time.Duration `kong:"-"` // also if the receiver asks for more with Retry-After
 	Timeout     time.Duration `help:"Timeout of a try." default:"10s"`
-	Concurrency int           `help:"Concurrent deliveries per partition; as many again may be retries or take longer than a second." default:"8"`
+	Concurrency int           `kong:"-"` // concurrent deliveries per partition; as many again may be retries or take longer than a second
 	Queue       int           `help:"Maximum pending deliveries of a partition: running, waiting for another of the same user, or waiting for a retry. A full queue stops reading the partition." default:"1000"`
 	Rate        float64       `help:"Maximum deliveries per second; 0: no limit." default:"0"`
 	Remember    int           `kong:"-"` // pairs of recipient and user whose last delivery is remembered, 60 bytes each

@@ -19,7 +19,6 @@ type Kafka struct {
 	TLSCA   string `name:"kafka-tls-ca" help:"File with the CA certificates to trust (PEM). Default: the system's." type:"path"`
 	TLSCert string `name:"kafka-tls-cert" help:"File with this client's certificate (PEM), for mutual TLS." type:"path"`
 	TLSKey  string `name:"kafka-tls-key" help:"File with this client's key (PEM)." type:"path"`
-	TLSName string `name:"kafka-tls-server-name" help:"Name that the brokers' certificates must have. Default: the host name."`
 
 	SASL         string `name:"kafka-sasl" help:"SASL mechanism: ${enum}." enum:",PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" default:""`
 	User         string `name:"kafka-user" help:"User for --kafka-sasl."`

@@ -31,9 +31,8 @@ type Redis struct {
 	TLSCA   string `name:"redis-tls-ca" help:"File with the CA certificates to trust (PEM). Default: the system's." type:"path"`
 	TLSCert string `name:"redis-tls-cert" help:"File with this client's certificate (PEM)." type:"path"`
 	TLSKey  string `name:"redis-tls-key" help:"File with this client's key (PEM)." type:"path"`
-	TLSName string `name:"redis-tls-server-name" help:"Name that the servers' certificates must have. Default: the host name."`
 
-	DB       int    `name:"redis-database" help:"Number of the Redis database." default:"0"`
+	DB       int    `kong:"-"` // the database of a URL
 	Prefix   string `name:"redis-prefix" help:"Prefix of keys and channels, so that pipelines can share a Redis. Default: derived from --topic-prefix (presence: for presence.)."`
 	PoolSize int    `name:"redis-pool-size" help:"Connections to each server, separately for reads and writes; 0: ten per core." default:"0"`
 
@@ -60,7 +59,7 @@ func (r Redis) options(topics string) (redis.Options, error) {
 		all.If(err != nil && r.Dialer == nil && len(all) == 0, "redis: %q must be host:port", address)
 	}
 	all.If(r.Cluster && r.Master != "", "redis_cluster, redis_master: a cluster has no Sentinels; set one of the two")
-	all.If(r.Cluster && r.DB != 0, "redis_database: a cluster has only database 0, is %d", r.DB)
+	all.If(r.Cluster && r.DB != 0, "--redis: a cluster has only database 0, the URL has %d", r.DB)
 	all.If(len(r.Addrs) > 1 && !r.Cluster && r.Master == "",
 		"redis: several addresses are those of a cluster or of Sentinels; set redis_cluster or redis_master")
 	all.If(r.PoolSize < 0, "redis_pool_size: must not be negative, is %d", r.PoolSize)
@@ -71,7 +70,7 @@ func (r Redis) options(topics string) (redis.Options, error) {
 	all.If(password.Value != "" && password.File != "", "--redis-password and --redis-password-file exclude each other")
 	_, err := password.Read()
 	all.In("--redis-password-file", err)
-	files := keys.TLS{CA: r.TLSCA, Cert: r.TLSCert, Key: r.TLSKey, ServerName: r.TLSName}
+	files := keys.TLS{CA: r.TLSCA, Cert: r.TLSCert, Key: r.TLSKey}
 	all.Add(files.CheckFlags("--redis-tls", r.TLS))
 
 	o := redis.Options{

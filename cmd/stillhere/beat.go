@@ -100,7 +100,9 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 		return fmt.Errorf("reading the answer to a beat of user %s: %w", c.User, err)
 	}
 	if response.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("sending a beat of user %s: %w", c.User, refusedBeat(response.StatusCode, answer))
+		refused := client.ProblemOf(response.StatusCode, response.Header, answer)
+		refused.Message = beatFields.Replace(refused.Message)
+		return fmt.Errorf("sending a beat of user %s: %w", c.User, refused)
 	}
 	what := "beat"
 	if bye {
@@ -114,14 +116,3 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 // beatFields are the fields of the only beat of a request, as they are typed.
 var beatFields = strings.NewReplacer("beats[0].user_id", "<user>", "beats[0].device_id", "--device", "beats[0].device_kind", "--kind",
 	"beats[0].idle_ms", "--idle", "beats[0].tenant", "--tenant")
-
-// refusedBeat is the error that an answer other than 202 tells.
-func refusedBeat(status int, answer []byte) error {
-	var refusal struct {
-		Error struct{ Code, Message string }
-	}
-	if json.Unmarshal(answer, &refusal) != nil || refusal.Error.Code == "" {
-		return fmt.Errorf("the server answers %d %s: %s", status, http.StatusText(status), bytes.TrimSpace(answer))
-	}
-	return &client.ProblemError{Status: status, Code: refusal.Error.Code, Message: beatFields.Replace(refusal.Error.Message)}
-}

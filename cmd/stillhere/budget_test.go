@@ -11,7 +11,7 @@ import (
 // that goes.
 const (
 	mostCommands = 52
-	mostFlags    = 202
+	mostFlags    = 191
 )
 
 // Not parallel, as parse sets the environment.

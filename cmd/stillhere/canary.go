@@ -24,10 +24,9 @@ import (
 
 // canaryCommand acts as two users and reports what they see.
 type canaryCommand struct {
-	URL        string `help:"URL of the role ingest, or of the entrance that users have." default:"http://127.0.0.1:8080"`
-	ReadURL    string `help:"URL of the role api. Default: --url." placeholder:"URL"`
-	User       string `help:"The user that comes and says bye in each round. Reserve it, and use another one for each region. Default: 9223372036854775807, with --ids text stillhere-canary."`
-	SilentUser string `help:"The user that comes and falls silent. Default: the one below --user, with --ids text --user followed by -silent."`
+	URL     string `help:"URL of the role ingest, or of the entrance that users have." default:"http://127.0.0.1:8080"`
+	ReadURL string `help:"URL of the role api. Default: --url." placeholder:"URL"`
+	User    string `help:"The user that comes and says bye in each round. Another one, the id below or, with --ids text, the name followed by -silent, comes and falls silent. Reserve both, and use others for each region. Default: 9223372036854775807, with --ids text stillhere-canary."`
 	tenantFlag
 	Interval time.Duration `help:"Time from one round to the next, at least 5s. A round publishes two changes, a silent one up to three." default:"10s"`
 	Timeout  time.Duration `help:"Timeout of each step; a silent user may be so late." default:"5s"`
@@ -144,8 +143,8 @@ func (c *canaryCommand) users(replaying identity.Users) (user, silent canary.Use
 		if c.User != "" {
 			user.ID, err = schemas.ParseUserID("--user", c.User)
 		}
-		if silent.ID = user.ID - 1; c.SilentUser != "" && err == nil {
-			silent.ID, err = schemas.ParseUserID("--silent-user", c.SilentUser)
+		if silent.ID = user.ID - 1; err == nil && silent.ID < 1 {
+			err = schemas.Invalid("--user", "must be at least 2, as the silent user is the one below")
 		}
 		return user, silent, err
 	}
@@ -154,9 +153,9 @@ func (c *canaryCommand) users(replaying identity.Users) (user, silent canary.Use
 		tenant = *c.Tenant
 	}
 	user.Name = schemas.Name{Tenant: tenant, Text: cmp.Or(c.User, canary.DefaultName)}
-	silent.Name = schemas.Name{Tenant: tenant, Text: cmp.Or(c.SilentUser, user.Name.Text+"-silent")}
+	silent.Name = schemas.Name{Tenant: tenant, Text: user.Name.Text + "-silent"}
 	if err := errors.Join(schemas.CheckTenant("--tenant", tenant), schemas.CheckName("--user", user.Name.Text),
-		schemas.CheckName("--silent-user", silent.Name.Text)); err != nil || !replaying.Text() {
+		schemas.CheckName("--user", silent.Name.Text)); err != nil || !replaying.Text() {
 		return user, silent, err
 	}
 	user.ID, silent.ID = replaying.ID(tenant, user.Name.Text), replaying.ID(tenant, silent.Name.Text)

@@ -14,8 +14,6 @@ type topicFlags struct {
 	HeartbeatsRetention  time.Duration `help:"How long presence.heartbeats keeps records; longer than a restart of the detector re-reads. Default: 15m, or more if the policy needs it. \"topics apply\" changes topics, where the setting is given."`
 	TransitionsRetention time.Duration `help:"How long presence.transitions keeps records. Default: 720h."`
 	StatusRetention      time.Duration `help:"How long presence.status keeps superseded statuses. Default: 168h."`
-	SeenRetention        time.Duration `help:"How long presence.seen keeps when users were heard last. Default: 10m."`
-	FanoutRetention      time.Duration `help:"How long presence.fanout keeps records. Default: 1h."`
 	DeliveriesRetention  time.Duration `help:"How long presence.deliveries keeps records. Default: 24h."`
 	DeadletterRetention  time.Duration `help:"How long presence.deadletter keeps records. Default: 168h."`
 	GraphRetention       time.Duration `help:"How long presence.graph keeps the removal of an edge; a fanout that was away for longer misses it. Default: 720h."`
@@ -23,8 +21,7 @@ type topicFlags struct {
 
 func (f topicFlags) retention() schemas.Retention {
 	return schemas.Retention{Heartbeats: f.HeartbeatsRetention, Transitions: f.TransitionsRetention, Status: f.StatusRetention,
-		Seen: f.SeenRetention, Fanout: f.FanoutRetention, Deliveries: f.DeliveriesRetention, DeadLetter: f.DeadletterRetention,
-		Graph: f.GraphRetention}
+		Deliveries: f.DeliveriesRetention, DeadLetter: f.DeadletterRetention, Graph: f.GraphRetention}
 }
 
 // storeFlags say how long the stores keep data. A restart applies them.

@@ -213,16 +213,15 @@ func (c *tenantsShow) Run(ctx context.Context) error {
 	return nil
 }
 
-// set changes what NAME=VALUE says.
-func set(record *schemas.Tenant, given string) error {
-	name, text, ok := strings.Cut(given, "=")
-	if ok && name == "note" {
+// set changes a setting.
+func set(record *schemas.Tenant, name, text string) error {
+	if name == "note" {
 		record.Note = text
 		return nil
 	}
 	var names []string
 	for _, n := range record.Numbers() {
-		if names = append(names, n.Name); n.Name != name || !ok {
+		if names = append(names, n.Name); n.Name != name {
 			continue
 		}
 		switch text {
@@ -240,13 +239,13 @@ func set(record *schemas.Tenant, given string) error {
 		*n.Value = value
 		return nil
 	}
-	return fmt.Errorf("%q must be SETTING=VALUE with one of %s or note", given, strings.Join(names, ", "))
+	return fmt.Errorf("there is no setting %q, but %s and note", name, strings.Join(names, ", "))
 }
 
 type tenantsSet struct {
 	tenantName
-	Settings []string `arg:"" optional:"" name:"setting" help:"SETTING=VALUE: a setting as \"tenants show\" prints it, with a number, none or default; or note=TEXT, for people." placeholder:"SETTING=VALUE"`
-	Unset    bool     `help:"Remove all settings of the tenant; those of all tenants count for it again." env:"-"`
+	Settings map[string]string `arg:"" optional:"" name:"setting" mapsep:"none" help:"SETTING=VALUE: a setting as \"tenants show\" prints it, with a number, none or default; or note=TEXT, for people." placeholder:"SETTING=VALUE"`
+	Unset    bool              `help:"Remove all settings of the tenant; those of all tenants count for it again." env:"-"`
 	tenantsFlags
 }
 
@@ -294,8 +293,8 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 	if c.Unset {
 		return c.unset(ctx, cluster, known)
 	}
-	for _, given := range c.Settings {
-		if err := set(&record, given); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
+		if err := set(&record, name, c.Settings[name]); err != nil {
 			return misused(fmt.Errorf("<setting>: %w", err))
 		}
 	}

@@ -21,7 +21,7 @@ type Settings struct {
 	Prefix  string
 
 	TLS                                      bool
-	TLSCA, TLSCert, TLSKey, TLSName          string
+	TLSCA, TLSCert, TLSKey                   string
 	SASL, User, Password, PasswordFile       string
 	TokenFile, OAuthURL, OAuthClient         string
 	OAuthSecret, OAuthSecretFile, OAuthScope string
@@ -81,7 +81,7 @@ func (s Settings) password() keys.Secret {
 }
 
 func (s Settings) tls() keys.TLS {
-	return keys.TLS{CA: s.TLSCA, Cert: s.TLSCert, Key: s.TLSKey, ServerName: s.TLSName}
+	return keys.TLS{CA: s.TLSCA, Cert: s.TLSCert, Key: s.TLSKey}
 }
 
 func (s Settings) checkSASL() error {

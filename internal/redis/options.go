@@ -52,7 +52,7 @@ func (o Options) Validate() error {
 		faults = append(faults, errors.New("redis_cluster, redis_master: a cluster has no Sentinels"))
 	}
 	if o.Cluster && o.DB != 0 {
-		faults = append(faults, errors.New("redis_database: a cluster has only database 0"))
+		faults = append(faults, errors.New("redis: a cluster has only database 0"))
 	}
 	return errors.Join(faults...)
 }

@@ -153,7 +153,7 @@ func newContainers(t *testing.T) *containers {
 		if err := shared.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		c.more["STILLHERE_REDIS_DATABASE"] = fmt.Sprint(number)
+		c.moved["redis:6379"] = fmt.Sprintf("redis://%s/%d", server.Addr, number)
 	}
 	c.moved["kafka:9092"] = os.Getenv("STILLHERE_TEST_KAFKA")
 	if c.moved["kafka:9092"] == "" {

@@ -19,7 +19,7 @@ func (c *containers) checkAdmin(roles []string) {
 	c.Helper()
 	for _, role := range roles {
 		_, text := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+"/metrics", "")
-		checkMetricsPage(c.T, string(text), 30)
+		checkMetricsPage(c.T, string(text), 9) // so many has the canary
 		for _, path := range []string{"/livez", "/healthz", "/readyz", "/debug/vars"} {
 			// What the load generator has sent may still be on its way, and a role behind is not ready.
 			testkit.Until(c.T, role+" answers "+path, 30*time.Second, func() bool {

@@ -44,7 +44,7 @@ func killsOfFanoutWorkers(t *testing.T, m testkit.Mode) {
 	mode := m.Flags(t)
 	start := func(name string) *testkit.Program {
 		return testkit.Start(t, path, nil, append([]string{"fanout", "--kafka-brokers", w.kafka.Brokers[0], "--redis", w.redis, "--postgres", w.postgres,
-			"--followers", "all", "--fanout-rate", size.rate, "--fanout-job-followers", "5000", "--high-follower", "1000",
+			"--followers", "all", "--fanout-rate", size.rate, "--high-follower", "1000",
 			"--instance", name, "--admin", "", "--log-level", "warn"}, mode...)...)
 	}
 	names := []string{"one", "two"}
