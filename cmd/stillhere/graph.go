@@ -18,8 +18,7 @@ import (
 // graphCommand manages the follower graph.
 type graphCommand struct {
 	Load      graphLoad      `cmd:"" help:"Load edges from a file of lines user,follower. An interrupted load resumes where it stopped."`
-	Add       graphEdges     `cmd:"" help:"Add followers of a user: graph add USER FOLLOWER…"`
-	Remove    graphEdges     `cmd:"" help:"Remove followers of a user: graph remove USER FOLLOWER…"`
+	Edges     graphEdges     `cmd:"" help:"Add followers of a user, or remove them: graph edges USER FOLLOWER…"`
 	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one per line, or their number."`
 	List      graphUsers     `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed, or remove them."`
 }
@@ -130,12 +129,13 @@ func loadBar(place, size, lines int64, took time.Duration) string {
 	return text
 }
 
-// graphEdges are the edges that add and remove are about.
+// graphEdges are edges to add or remove.
 type graphEdges struct {
 	graphStore
 	User      string   `arg:"" help:"The user who is followed."`
 	Followers []string `arg:"" help:"The followers."`
 	Mutual    bool     `help:"Both directions: the user follows them too."`
+	Remove    bool     `help:"Remove the followers." env:"-"`
 }
 
 func (c *graphEdges) edges(of naming) ([]graph.Edge, graph.Names, error) {
@@ -161,9 +161,9 @@ func (c *graphEdges) edges(of naming) ([]graph.Edge, graph.Names, error) {
 }
 
 // Run adds or removes them.
-func (c *graphEdges) Run(ctx context.Context, name role) error {
-	adds, with, done := name.is("graph add"), c.with, "added"
-	if !adds {
+func (c *graphEdges) Run(ctx context.Context) error {
+	with, done := c.with, "added"
+	if c.Remove {
 		with, done = c.existing, "removed"
 	}
 	return with(ctx, func(store *graph.Store, of naming) error {
@@ -172,10 +172,10 @@ func (c *graphEdges) Run(ctx context.Context, name role) error {
 			return err
 		}
 		var n int64
-		if adds {
-			n, _, err = store.Change(ctx, edges, nil, names)
-		} else {
+		if c.Remove {
 			n, err = store.Remove(ctx, edges)
+		} else {
+			n, _, err = store.Change(ctx, edges, nil, names)
 		}
 		if err == nil {
 			fmt.Printf("%d %s\n", n, done)

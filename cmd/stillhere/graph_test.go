@@ -12,7 +12,7 @@ import (
 
 func TestAMisspeltGraphIsNoEmptyGraph(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "graph.db")
-	for _, args := range [][]string{{"followers", "1"}, {"remove", "1", "2"}, {"list", "--remove", "1"}} {
+	for _, args := range [][]string{{"followers", "1"}, {"edges", "--remove", "1", "2"}, {"list", "--remove", "1"}} {
 		code, _, errs := stillhere(t, "", append(append([]string{"graph"}, args...), "--sqlite", file)...)
 		if code == 0 || !strings.Contains(errs, "--sqlite") || !strings.Contains(errs, "no such file") {
 			t.Errorf("%v: exit %d, %s", args, code, errs)
@@ -21,7 +21,7 @@ func TestAMisspeltGraphIsNoEmptyGraph(t *testing.T) {
 			t.Fatalf("%v made a file", args)
 		}
 	}
-	for _, args := range [][]string{{"add", "1", "2"}, {"followers", "1"}, {"list", "1"}, {"list", "--remove", "1"}} {
+	for _, args := range [][]string{{"edges", "1", "2"}, {"followers", "1"}, {"list", "1"}, {"list", "--remove", "1"}} {
 		if code, _, errs := stillhere(t, "", append(append([]string{"graph"}, args...), "--sqlite", file)...); code != 0 {
 			t.Errorf("%v: exit %d, %s", args, code, errs)
 		}
@@ -57,7 +57,7 @@ func TestFollowersArePrintedWithoutWhatTerminalsObey(t *testing.T) {
 		return out
 	}
 	for _, name := range []string{"eve\x1b[2J", "two\nbob", "\u202egnp.exe", "=HYPERLINK(1)"} {
-		follow("add", name)
+		follow("edges", name)
 	}
 	lines := strings.Split(strings.TrimSuffix(follow("followers"), "\n"), "\n")
 	slices.Sort(lines)

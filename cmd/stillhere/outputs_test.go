@@ -43,7 +43,7 @@ func answers(t *testing.T) *httptest.Server {
 func TestOutputsAreAsTheyWere(t *testing.T) {
 	dir := t.TempDir()
 	graph := filepath.Join(dir, "graph.db")
-	if code, out, errs := printed(t, "graph", "add", "1", "2", "3", "9223372036854775807", "--sqlite", graph); code != 0 {
+	if code, out, errs := printed(t, "graph", "edges", "1", "2", "3", "9223372036854775807", "--sqlite", graph); code != 0 {
 		t.Fatalf("%d, %s%s", code, out, errs)
 	}
 	api := []string{"--url", answers(t).URL}

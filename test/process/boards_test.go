@@ -134,7 +134,7 @@ func (c *containers) look() {
 // startFollows gives user-1 of a tenant eight followers.
 func (c *containers) startFollows(name string) *testkit.Program {
 	c.Helper()
-	followers := []string{"graph", "add", "--tenant", boardTenants[0]}
+	followers := []string{"graph", "edges", "--tenant", boardTenants[0]}
 	for i := range 9 {
 		followers = append(followers, fmt.Sprint("user-", i+1))
 	}

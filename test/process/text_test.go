@@ -161,7 +161,7 @@ func TestEveryToolNamesUsersByNameAndTenant(t *testing.T) {
 	w.fails([]string{"backtest", "--policy", "log", "--recording", recording}, "the users of the recording have names")
 
 	graph := []string{"--sqlite", w.graph}
-	w.says(with([]string{"graph", "add", ann, "42", "--tenant", "acme"}, graph, w.flags), "1 added")
+	w.says(with([]string{"graph", "edges", ann, "42", "--tenant", "acme"}, graph, w.flags), "1 added")
 	w.says(with([]string{"graph", "followers", ann, "--tenant", "acme"}, graph, w.flags), "42")
 	export := with([]string{"export", ann, "--sqlite", w.sqlite}, w.kafka)
 	w.says(with(export, acme), `"type":"status","user_id":"ann, née \"O'Neil\"","tenant":"acme"`, `"type":"follower","user_id":"42","tenant":"acme"`)
