@@ -21,14 +21,15 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.Version < 1 || m.AtMs < 1 ||
 		m.From < Offline || m.From > Online || m.To < Offline || m.To > Online || m.AtMs > maxMillis || m.LastSeenAtMs < 0 ||
 		m.LastSeenAtMs > maxMillis || m.LastActiveAtMs < 0 || m.LastActiveAtMs > maxMillis || strings.Contains(m.PolicyId, "\x00") ||
-		m.Cause == Erased && (m.ErasedUntilMs < 1 || m.ErasedUntilMs > maxMillis) {
+		m.Cause == Erased && (m.ErasedUntilMs < 1 || m.ErasedUntilMs > maxMillis) ||
+		(Name{Tenant: m.Tenant, Text: m.Name}).checkOptional() != nil {
 		return Transition{}, false
 	}
 	return Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
 		Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
-		LeftOut: m.LeftOut, ErasedUntil: Millis(m.ErasedUntilMs),
+		LeftOut: m.LeftOut, ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{Tenant: m.Tenant, Text: m.Name},
 	}, true
 }
 
@@ -41,7 +42,8 @@ func statusByGenerated(value []byte) (Status, bool) {
 	}
 	var m pb.Status
 	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.State < Offline || m.State > Online ||
-		m.ErasedVersion < 0 || m.ErasedVersion > m.Version {
+		m.ErasedVersion < 0 || m.ErasedVersion > m.Version || m.JudgedFromVersion < 0 ||
+		m.LapsedFromVersion < 0 || m.LapsedUntilVersion < m.LapsedFromVersion {
 		return Status{}, false
 	}
 	return Status{
@@ -56,6 +58,8 @@ func statusByGenerated(value []byte) (Status, bool) {
 		Presumed:    Presumed{At: Millis(m.PresumedAtMs), Active: Millis(m.PresumedActiveAtMs), Kinds: KindSet(m.PresumedKinds)},
 		UnsureSince: Millis(m.UnsureSinceMs), UnsureEnded: m.UnsureEnded,
 		ShownAt: Millis(m.ShownAtMs), ErasedVersion: Version(m.ErasedVersion), WithheldUntil: Millis(m.WithheldUntilMs),
+		Name: Name{Tenant: m.Tenant, Text: m.Name}, NamedUntil: Millis(m.NamedUntilMs), JudgedFrom: Version(m.JudgedFromVersion), JudgedAt: Millis(m.JudgedFromMs),
+		Lapsed: Lapsed{From: Version(m.LapsedFromVersion), Until: Version(m.LapsedUntilVersion), Tenant: m.LapsedTenant},
 	}, true
 }
 
@@ -73,6 +77,8 @@ func statusEncodedByGenerated(s *Status) []byte {
 		PresumedKinds: uint32(s.Presumed.Kinds), Drained: s.Drained,
 		UnsureSinceMs: int64(s.UnsureSince), UnsureEnded: s.UnsureEnded,
 		ShownAtMs: int64(s.ShownAt), ErasedVersion: int64(s.ErasedVersion), WithheldUntilMs: int64(s.WithheldUntil),
+		Tenant: s.Name.Tenant, Name: s.Name.Text, NamedUntilMs: int64(s.NamedUntil), JudgedFromVersion: int64(s.JudgedFrom), JudgedFromMs: int64(s.JudgedAt),
+		LapsedFromVersion: int64(s.Lapsed.From), LapsedUntilVersion: int64(s.Lapsed.Until), LapsedTenant: s.Lapsed.Tenant,
 	})
 }
 
@@ -86,7 +92,10 @@ func unusualMessages() [][]byte {
 	beyond := extreme
 	beyond.LastSeen, beyond.LastActive = -1, math.MinInt64
 	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode(), beyond.Encode()}
-	for _, value := range [][]byte{transition.Encode(), status.Encode(), flapping.Encode()} {
+	named := status
+	named.Name, named.NamedUntil = Name{Tenant: "acme", Text: "ann"}, 1
+	named.JudgedFrom, named.JudgedAt, named.Lapsed = 2, 3, Lapsed{From: 4, Until: 5, Tenant: "b"}
+	for _, value := range [][]byte{transition.Encode(), status.Encode(), flapping.Encode(), named.Encode()} {
 		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
 		messages = append(messages, value, value[:len(value)-1])
 		with(0x58, 5)                               // a kind of a transition, unpacked
