@@ -113,6 +113,7 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	}
 	usual := app.DefaultDeliveries()
 	c.Deliveries.FirstWait, c.Deliveries.MaxWait, c.Deliveries.Remember = usual.FirstWait, usual.MaxWait, usual.Remember
+	c.Deliveries.Concurrency = usual.Concurrency
 	run := app.ChannelRun{Name: c.Name, Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: c.Deliveries, Channel: hook,
 		FromStart: c.FromStart, AdminServer: c.Server}
 	c.tenantFlags.apply(&run)
