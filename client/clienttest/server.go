@@ -74,7 +74,7 @@ func start(key string, users identity.Users) (*Server, error) {
 	}
 	s := &Server{cluster: cluster, key: key, users: users, names: map[schemas.UserID]schemas.Name{}, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{},
 		log: map[schemas.UserID][]*schemas.Transition{}, current: map[schemas.UserID]schemas.Current{}, viewers: map[*viewer]bool{}}
-	s.Users.server = s
+	s.server = s
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	config := kafka.Config{Brokers: cluster.Addrs(), Users: users}
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)

@@ -160,7 +160,7 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
 	g := &Gateway{producer: producer, config: c, users: cluster.Users, keys: cluster.Keys, unfollow: func() {}}
-	g.Users.gateway = g
+	g.gateway = g
 	all, lookErr := policy.InForce(ctx, cluster)
 	inForce, known := policy.Newest(all)
 	if !known {

@@ -15,11 +15,15 @@ type oneTenant struct {
 	dropped time.Time
 }
 
-func (o *oneTenant) Exclusively(ctx context.Context, act func(context.Context) error) error { return act(ctx) }
+func (o *oneTenant) Exclusively(ctx context.Context, act func(context.Context) error) error {
+	return act(ctx)
+}
 
 func (o *oneTenant) TenantNames(context.Context) ([]string, error) { return []string{"acme"}, nil }
 
-func (o *oneTenant) MoveEdge(context.Context, string, schemas.Millis) (bool, error) { return false, nil }
+func (o *oneTenant) MoveEdge(context.Context, string, schemas.Millis) (bool, error) {
+	return false, nil
+}
 
 func (o *oneTenant) Cleaned(context.Context, string, schemas.Millis) error { return nil }
 
