@@ -60,8 +60,8 @@ func (r *NamedRow) read(value []byte) (usual bool) {
 	for len(value) > 0 {
 		number, kind, v, text, rest := nextField(value)
 		switch isText := kind == protowire.BytesType; {
-		case rest == nil || number <= 3 && isText != (number > 1):
-			return false
+		case rest == nil || number <= 3 && isText != (number > 1) || isText && number <= 3 && !utf8.Valid(text):
+			return false // also of a text that a later one replaces
 		case number == 1:
 			if v > MaxFrameRows {
 				return false
@@ -74,7 +74,7 @@ func (r *NamedRow) read(value []byte) (usual bool) {
 		}
 		value = rest
 	}
-	return utf8.Valid(r.Tenant) && utf8.Valid(r.Name)
+	return true
 }
 
 // usualNames reports whether Names can read all names.
