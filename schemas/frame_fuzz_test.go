@@ -82,7 +82,7 @@ func unusualFrames() [][]byte {
 	row := func(v ...byte) []byte { return column(21, v...) }
 	for _, names := range [][]byte{row(), row(0x1a, 1, 'n'), row(0x08, 0, 0x1a, 1, 'n'), row(0x08, 1, 0x1a, 1, 'n'),
 		row(0x12, 1, 't', 0x1a, 1, 'n'), row(0x1a, 1, 0), row(0x1a, 1, 0xff), row(0x08, 0xff), row(0x18, 1), row(0x0a, 1, 'n'),
-		row(0x08, 0x80, 0x80, 0x80, 0x80, 0x10, 0x1a, 1, 'n'),          // row beyond 32 bits, reads as 0
+		row(0x08, 0x80, 0x80, 0x80, 0x80, 0x10, 0x1a, 1, 'n'),                                            // row beyond 32 bits, reads as 0
 		row(0x1a, 1, 'n', 0x1a, 1, 'm'), row(0x1a, 1, 0x90, 0x1a, 1, 'm'), row(0x1a, 1, 'n', 0x22, 1, 1), // the later counts; a field from the future
 		row(0x1a, 1, 'n', 0xa3, 0x06, 0xa4, 0x06), append(row(0x1a, 1, 'n'), row(0x1a, 1, 'n')...), {0xa8, 0x01, 1}} {
 		frames = append(frames, with(user, device, names), with(names, user, device), with(user, names, device))
