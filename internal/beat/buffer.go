@@ -121,8 +121,9 @@ func (b *Buffer) Erased(users []schemas.UserID) {
 func (b *Buffer) Epoch() schemas.Millis { return b.epoch }
 
 // Beat reports that a device is online and that its person last touched it idle ago; 0: is active
-// now. More than 30 days count as 30 days. name is nil with --ids int, and is not kept. It returns a *schemas.FieldError if an id is out of
-// range, ErrFull or ErrClosed; then nothing is reported. It never waits for Kafka.
+// now. More than 30 days count as 30 days. name is nil with --ids int, and is not kept. It returns a
+// *schemas.FieldError if an id is out of range, ErrFull or ErrClosed; then nothing is reported. It never
+// waits for Kafka.
 func (b *Buffer) Beat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
 	return b.report(coalesce.Report{
 		User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind),
