@@ -87,7 +87,8 @@ func (m *Machine) addPrivacy(s *schemas.Status) {
 }
 
 // forgetPrivacy forgets privacy records that no longer matter, and writes statuses without them. Transitions do
-// not depend on when it does.
+// not depend on when it does: a user who is present is looked at again, because a status also says when the user was
+// heard, and time goes on from there after a lost commit.
 func (m *Machine) forgetPrivacy() {
 	for n := 0; n < privacyPerTick && !m.replaying && len(m.fading) > 0 && m.fading[0].at <= m.clock.now; n++ {
 		f, _ := byHeap.Pop(&m.fading).(userAt)
@@ -95,12 +96,13 @@ func (m *Machine) forgetPrivacy() {
 		if k.looksAt != f.at {
 			continue
 		}
-		left := privacyRecord{shownAt: k.shownAt}
-		if m.index.find(&m.store, m.index.hash(f.user), f.user) == none && k.shownAt+showMatters <= m.clock.now {
+		left := privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld}
+		e := m.index.find(&m.store, m.index.hash(f.user), f.user)
+		if e == none && k.shownAt+showMatters <= m.clock.now {
 			left.shownAt = 0
 		}
-		if k.withheld > m.clock.now {
-			left.erased, left.withheld = k.erased, k.withheld
+		if k.withheld <= m.clock.now && (e == none || m.load(e, &m.scratch).state == schemas.Offline) {
+			left.erased, left.withheld = 0, 0
 		}
 		same := left == (privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld})
 		if due := left.due(); due == 0 {

@@ -73,6 +73,9 @@ func TestStatusesNameAnErasureUntilNothingOlderIsWithheld(t *testing.T) {
 	names("the erasure", m.apply(at+2000, schemas.AppendErasure(nil, 42, schemas.Name{}, gone, until, false)), erased)
 	names("a new user", beat(at+3000), erased)
 	names("who hides", m.apply(at+4000, schemas.AppendVisibility(nil, 42, schemas.Nobody)), erased)
+	for now := until - 900_000; now < until; now += 5000 {
+		m.apply(now, schemas.AppendTick(nil)) // who is present is remembered
+	}
 	names("a month later", m.apply(until, schemas.AppendTick(nil)), 0)
 	if s := m.apply(until+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone)); len(m.privacy) != 1 || s[0].ShownAt != until+1000 {
 		t.Errorf("the hidden user was forgotten with the privacy record: %+v", s)
