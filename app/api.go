@@ -33,8 +33,8 @@ func newAPI(d apiDeps) (component, error) {
 	}
 	reads := query.NewServer(d.reader, d.log)
 	users := d.cluster.Users
-	reads.SetUsers(users, func(r *http.Request) (string, error) {
-		tenant, err := ingest.TenantOf(r, users)
+	reads.SetUsers(users, func(r *http.Request, given []string) (string, error) {
+		tenant, err := ingest.TenantGiven(r, users, given)
 		if over := d.accounts.Of(tenant).Read(1); err == nil && over != nil {
 			err = over
 		}

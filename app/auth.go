@@ -75,9 +75,10 @@ func newGuard(ctx context.Context, p base, endpoints *http.ServeMux) (http.Handl
 	c := closing("keys for tokens", func() { stop(); guard.Wait() })
 	c.checks = []check{{name: "auth", ready: guard.Ready}}
 	c.onReload = []func(Config) (func(), error){func(c Config) (func(), error) { return guard.Reload(c.Auth.config()) }}
+	tenants := p.cluster.Users.Text() // else nobody is bound to one
 	return guard.Protect(endpoints, needOf(endpoints), func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
-			User: who.User, Name: who.Name, Gateway: who.Gateway, Tenant: who.Tenant, Tenants: who.Tenants, Bound: !who.AnyTenant,
+			User: who.User, Name: who.Name, Gateway: who.Gateway, Tenant: who.Tenant, Tenants: who.Tenants, Bound: tenants && !who.AnyTenant,
 			Until: who.Until, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
 			OnRefused: func() { guard.Refused("not_own") },
 			Charge:    func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },

@@ -136,7 +136,7 @@ func (b *builder) answersAreFresh(ctx context.Context) error {
 	}
 	for len(probes) > 0 {
 		n := min(len(probes), 1000)
-		users, err := b.reader.Read(ctx, probes[:n])
+		users, err := b.reader.Read(ctx, probes[:n], nil)
 		if err != nil {
 			return err
 		}

@@ -239,7 +239,7 @@ func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
 	}
 	return share(b, &b.stream, func() (*live.Server, component, error) {
 		return newStream(b.config.Fanout, access, bus, live.Dependencies{
-			View: reader.Read, Named: reader.ReadNamed, Users: b.cluster.Users, Keys: keys,
+			View: reader.Read, Users: b.cluster.Users, Keys: keys,
 			Missed: reader.Missed, PerUser: b.useQuota(), Tenants: b.accounts, Metrics: b.useFanoutMetrics(), Log: b.log,
 		})
 	})

@@ -173,6 +173,11 @@ func TestAnotherUserReadsNothingAtAnyEndpointIfOnlyFollowersMayWatch(t *testing.
 	if text != `{"43":null,"44":"offline","45":null}` {
 		t.Errorf("a batch of some: %s", text)
 	}
+	// There is one tenant, to which nobody is bound.
+	eventually(t, "every partition is counted", func() bool {
+		_, _, counts := ask(t, host, "/presence/count", reader(t, stranger))
+		return strings.Contains(counts, `"missing_partitions":[]`)
+	})
 	deliveriesReachFollowersOnly(t, host, redis.Addr())
 }
 

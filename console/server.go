@@ -234,8 +234,8 @@ func (s *Server) audienceOf(r *http.Request) (audience, error) {
 	if err == nil {
 		err = schemas.CheckTenant("tenant", tenant)
 	}
-	a := audience{tenant: tenant, bound: users.Text() && ingest.IsBound(r), admin: s.IsAdmin(r)}
-	a.all = !users.Text() || !r.URL.Query().Has("tenant") && !a.bound
+	a := audience{tenant: tenant, bound: ingest.IsBound(r), admin: s.IsAdmin(r)}
+	a.all = !r.URL.Query().Has("tenant") && !a.bound
 	return a, err
 }
 

@@ -83,6 +83,11 @@ func TenantOf(r *http.Request, users identity.Users) (string, error) {
 	if r.URL.RawQuery != "" {
 		given = r.URL.Query()[tenantField]
 	}
+	return TenantGiven(r, users, given)
+}
+
+// TenantGiven is TenantOf for a request whose parameter tenant has the given values.
+func TenantGiven(r *http.Request, users identity.Users, given []string) (string, error) {
 	switch {
 	case len(given) > 1:
 		return "", &schemas.FieldError{Code: "repeated_field", Field: tenantField, Reason: "is given twice"}

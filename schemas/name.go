@@ -21,6 +21,14 @@ type Name struct {
 	Text   string // compared byte by byte, unique in the tenant
 }
 
+// Kept is a copy of n to keep: a part of a long text would keep all of it. It is nil if n is none.
+func (n Name) Kept() *Name {
+	if n == (Name{}) {
+		return nil
+	}
+	return &Name{Tenant: strings.Clone(n.Tenant), Text: strings.Clone(n.Text)}
+}
+
 // Check reports what makes n unfit to name a user, as a *FieldError.
 func (n Name) Check(field string) error {
 	if err := CheckTenant("tenant", n.Tenant); err != nil {
@@ -78,8 +86,7 @@ func validTenant(text string) bool {
 	return len(text) <= MaxTenant
 }
 
-// NamedUser are the JSON fields of a user in text mode. Embedded above a Presence they take the place of
-// its user_id.
+// NamedUser are the JSON fields that name a user.
 type NamedUser struct {
 	UserID *string `json:"user_id"` // nil: the name is not known
 	Tenant string  `json:"tenant,omitempty"`
@@ -93,7 +100,7 @@ func (n Name) Shown() NamedUser {
 	return NamedUser{UserID: &n.Text, Tenant: n.Tenant}
 }
 
-// NamedPresence is a Presence in JSON in text mode: its UserID and Tenant are the ones shown.
+// NamedPresence is a Presence in JSON: its UserID and Tenant are the ones shown.
 type NamedPresence struct {
 	UserID *string `json:"user_id"` // nil: the name is not known
 	Tenant string  `json:"tenant,omitempty"`

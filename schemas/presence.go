@@ -20,7 +20,7 @@ type Presence struct {
 	// then no gateway can report whether they are still connected. It is left out if it is 0, as for
 	// every hidden or offline user, and has no version of its own.
 	UnsureSince Millis `json:"unsure_since,omitempty"`
-	// Name is set in text mode; Called is then what is shown.
+	// Name, if it is set, is shown in place of UserID; see Called.
 	Name *Name `json:"-"`
 }
 

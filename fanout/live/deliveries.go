@@ -67,8 +67,8 @@ func (r *deliveryViewers) local(users []schemas.UserID) (local []schemas.UserID)
 }
 
 // deliver queues d for its recipients on this node who may receive it and have not received this
-// version or a newer one. In text mode a viewer whose name is not the recipient's is another user with
-// the same id, and gets nothing. If MayReceive fails, it queues nothing and returns the error. One goroutine
+// version or a newer one. A viewer whose name is not the recipient's is another user with the same id, and gets
+// nothing. If MayReceive fails, it queues nothing and returns the error. One goroutine
 // calls it.
 func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	t := d.Transition
@@ -91,18 +91,14 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	local = h.recipients.delivered.Fresh(t.User, t.Version, local)
 	h.recipients.delivered.Add(t.User, t.Version, local)
 	p := c.After(schemas.Presence{})
-	if h.Users.Text() {
-		p.Name = &t.Name // none: null
-	}
+	name := h.Users.Called(t.User, t.Name)
+	p.Name = &name // none: null
 	st := encoded(deliveryHead, p)
 	var resting []*viewer
 	h.recipients.mu.RLock()
 	for _, u := range local {
 		for _, v := range h.recipients.of[u] {
-			if h.Users.Text() && !isRecipient(d, u, v) {
-				continue
-			}
-			if v.pushDelivery(t.User, st) {
+			if h.isRecipient(d, u, v) && v.pushDelivery(t.User, st) {
 				resting = append(resting, v)
 			}
 		}
@@ -115,9 +111,15 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 
 // isRecipient reports whether d names viewer v as its recipient user. Recipients are of the tenant of the
 // user who has changed.
-func isRecipient(d *schemas.Delivery, user schemas.UserID, v *viewer) bool {
-	i := slices.Index(d.Recipients, user)
-	return v.name != nil && i < len(d.Names) && *v.name == schemas.Name{Tenant: d.Transition.Name.Tenant, Text: d.Names[i]}
+func (h *hub) isRecipient(d *schemas.Delivery, user schemas.UserID, v *viewer) bool {
+	var given, own schemas.Name
+	if i := slices.Index(d.Recipients, user); i < len(d.Names) {
+		given = schemas.Name{Tenant: d.Transition.Name.Tenant, Text: d.Names[i]}
+	}
+	if v.name != nil {
+		own = *v.name
+	}
+	return h.Users.Same(own, given)
 }
 
 // deliveryQueue holds the deliveries that wait for one viewer, in order. nil is empty.

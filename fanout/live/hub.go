@@ -35,7 +35,7 @@ type shard struct {
 // entry is one watched user, shared by all its viewers. Guarded by its shard.
 type entry struct {
 	user schemas.UserID
-	name *schemas.Name // in text mode: what its viewers call the user; immutable
+	name *schemas.Name // what its viewers call the user, if it is not the number; immutable
 	// current is the user's state by the first read and the channel; nil before that read. Reads of
 	// later viewers do not change it: the channel brings the same changes to the other viewers, each
 	// of them once.
@@ -87,7 +87,7 @@ func (h *hub) schedule(tenant string) schemas.Schedule {
 
 func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
-		reader: reader{view: d.View, named: d.Named, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
+		reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.limits.Store(&cfg)
 	h.losses.Store(2)
 	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter), cfg.TenantSchedules)

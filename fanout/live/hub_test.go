@@ -50,8 +50,8 @@ func TestWhatComesWhileTheFirstSnapshotIsReadIsInIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
-		h.reader.view = func(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
-			users, err := neverSeen(ctx, ids)
+		h.reader.view = func(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error) {
+			users, err := neverSeen(ctx, ids, names)
 			h.Change(changeOf(1, 5))
 			h.Change(changeOf(1, 4))
 			return users, err
@@ -185,9 +185,6 @@ func TestASecondNameOfAnIDLooksHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
 		h.Users = identity.Named(identity.Key{1})
-		h.reader.named = func(ctx context.Context, ids []schemas.UserID, _ []schemas.Name) ([]schemas.Presence, error) {
-			return neverSeen(ctx, ids)
-		}
 		texts := map[string]chan string{}
 		var viewers []*viewer
 		for _, name := range []string{"ann", "eve"} {
@@ -235,7 +232,7 @@ func TestADeliveryReachesTheViewerWithTheNameOfItsRecipient(t *testing.T) {
 				}
 				return nil
 			}, nil)
-			v.name = known(name)
+			v.name = name.Kept()
 			v.submit(request{kind: deliveries, on: true})
 			defer v.close()
 		}

@@ -33,7 +33,7 @@ func errorMessage(body errorBody) []byte {
 	}{"error", body})
 }
 
-// notAllowed is the same for users who are online, hidden or unknown. name is nil in int mode.
+// notAllowed is the same for users who are online, hidden or unknown. name is nil if it is the number.
 func notAllowed(user schemas.UserID, name *schemas.Name) errorBody {
 	body := errorBody{Code: "not_allowed", Message: "you may not watch this user", Field: "user_ids", UserID: user.String()}
 	if name != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/identity"
@@ -32,7 +31,8 @@ func (s *Server) tenantOf(r *http.Request) (string, error) {
 	return s.hub.Tenant(r)
 }
 
-// asked are users as a request names them, distinct, in its order. In text mode names has each of them.
+// asked are users as a request names them, distinct, in its order, with what has to be remembered of their
+// names: in int mode nil.
 type asked struct {
 	ids   []schemas.UserID
 	names map[schemas.UserID]*schemas.Name
@@ -63,50 +63,29 @@ func textOf(item json.RawMessage) (text string) {
 	return text
 }
 
-// query reads ?user_ids=1,2. In text mode the parameter is repeated, because a name may have commas.
-func (n naming) query(values []string) (asked, error) {
-	if n.users.Text() {
-		return n.distinct(values)
-	}
-	text := strings.Join(values, ",")
-	if text == "" {
-		return n.distinct(nil)
-	}
-	return n.distinct(strings.Split(text, ","))
-}
-
 func (n naming) distinct(texts []string) (asked, error) {
 	if len(texts) == 0 {
 		return asked{}, schemas.Invalid("user_ids", "must name at least one user")
 	}
-	all := asked{ids: make([]schemas.UserID, 0, min(len(texts), n.maxUsers))}
-	if n.users.Text() {
-		all.names = make(map[schemas.UserID]*schemas.Name, min(len(texts), n.maxUsers))
-	}
-	seen := make(map[schemas.UserID]struct{}, min(len(texts), n.maxUsers))
+	room := min(len(texts), n.maxUsers)
+	all := asked{ids: make([]schemas.UserID, 0, room), names: make(map[schemas.UserID]*schemas.Name, room)}
 	for i, text := range texts {
-		if all.names == nil {
-			text = strings.TrimSpace(text)
-		}
 		id, name, err := n.users.User("user_ids["+strconv.Itoa(i)+"]", n.tenant, text)
 		if err != nil {
 			return asked{}, err
 		}
-		if _, repeated := seen[id]; repeated {
+		if _, repeated := all.names[id]; repeated {
 			continue
 		}
-		seen[id] = struct{}{}
-		if all.ids = append(all.ids, id); all.names != nil {
-			all.names[id] = &name
-		}
-		if len(all.ids) > n.maxUsers {
+		all.names[id] = name.Kept()
+		if all.ids = append(all.ids, id); len(all.ids) > n.maxUsers {
 			return asked{}, tooMany(n.maxUsers)
 		}
 	}
 	return all, nil
 }
 
-// nameOf is what the viewer calls a user whom it watches or asks for; nil in int mode.
+// nameOf is the remembered name of a user whom the viewer watches or asks for.
 func (v *viewer) nameOf(user schemas.UserID) *schemas.Name {
 	if s := v.subs[user]; s != nil {
 		return s.entry.name
@@ -114,11 +93,8 @@ func (v *viewer) nameOf(user schemas.UserID) *schemas.Name {
 	return v.called[user]
 }
 
-// namesOf are what the viewer calls ids, which it watches or asks for; nil in int mode.
+// namesOf are the remembered names of ids, which the viewer watches or asks for.
 func (v *viewer) namesOf(ids []schemas.UserID) []*schemas.Name {
-	if v.called == nil {
-		return nil
-	}
 	names := make([]*schemas.Name, len(ids))
 	for i, id := range ids {
 		names[i] = v.nameOf(id)
@@ -126,11 +102,8 @@ func (v *viewer) namesOf(ids []schemas.UserID) []*schemas.Name {
 	return names
 }
 
-// named are users of whom the hub has entries, with their names in text mode.
+// named are those of users of whom the hub has entries, with their remembered names.
 func (h *hub) named(users []schemas.UserID) (ids []schemas.UserID, names []*schemas.Name) {
-	if !h.Users.Text() {
-		return users, nil
-	}
 	for _, id := range users {
 		sh := h.shardOf(id)
 		sh.mu.Lock()

@@ -25,7 +25,7 @@ func (bareBus) Unsubscribe([]schemas.UserID)                              {}
 func (bareBus) Run(ctx context.Context, _ fanout.Receiver) error          { <-ctx.Done(); return nil }
 func noRecent(context.Context, []schemas.UserID) ([]fanout.Change, error) { return nil, nil }
 
-func neverSeen(_ context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
+func neverSeen(_ context.Context, ids []schemas.UserID, _ []schemas.Name) ([]schemas.Presence, error) {
 	out := make([]schemas.Presence, len(ids))
 	for i, id := range ids {
 		out[i] = schemas.NeverSeen(id, 0)
@@ -207,7 +207,7 @@ func TestClosingInterruptsARequestAndGivesBackWhatItHad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		metrics := fanout.NewMetrics(nil)
-		hang := func(ctx context.Context, _ []schemas.UserID) ([]schemas.Presence, error) {
+		hang := func(ctx context.Context, _ []schemas.UserID, _ []schemas.Name) ([]schemas.Presence, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}

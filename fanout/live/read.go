@@ -10,13 +10,10 @@ import (
 )
 
 // Snapshot reads the present state of users: one Presence for each id, in the order of ids; an
-// unknown user is offline. StaleSince is set on what may be out of date. It is called concurrently
+// unknown user is offline. names are those of ids; the zero value of users with numbers. A user whom the stores
+// know by another name looks hidden. StaleSince is set on what may be out of date. It is called concurrently
 // and gives up when ctx ends. (The reader of the current status has this form.)
-type Snapshot func(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error)
-
-// NamedSnapshot is Snapshot in text mode. names are those of ids; a user whom the stores know by another
-// name looks hidden.
-type NamedSnapshot func(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error)
+type Snapshot func(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error)
 
 // Recent reads the newest published change of each of users in the last minute or so, in no order,
 // without those who have none. Called concurrently.
@@ -25,7 +22,6 @@ type Recent func(ctx context.Context, users []schemas.UserID) ([]fanout.Change, 
 // reader reads snapshots that have everything published before the read began.
 type reader struct {
 	view    Snapshot
-	named   NamedSnapshot
 	recent  Recent
 	metrics *fanout.Metrics
 	offline bool // Config.HiddenOffline
@@ -44,16 +40,15 @@ func (r reader) after(c fanout.Change, previous schemas.Presence) schemas.Presen
 	return p
 }
 
-// snapshot reads the view. names are nil in int mode.
+// snapshot reads the view.
 func (r reader) snapshot(ctx context.Context, ids []schemas.UserID, names []*schemas.Name) ([]schemas.Presence, error) {
-	if names == nil {
-		return r.view(ctx, ids)
-	}
 	called := make([]schemas.Name, len(names))
 	for i, name := range names {
-		called[i] = *name
+		if name != nil {
+			called[i] = *name
+		}
 	}
-	users, err := r.named(ctx, ids, called)
+	users, err := r.view(ctx, ids, called)
 	for i := range min(len(users), len(names)) {
 		users[i].Name = names[i]
 	}
@@ -61,7 +56,7 @@ func (r reader) snapshot(ctx context.Context, ids []schemas.UserID, names []*sch
 }
 
 // read returns, of the view and the recent changes, what has the newer version. If the recent
-// changes cannot be read, or connected is false, the result is stale. names are nil in int mode.
+// changes cannot be read, or connected is false, the result is stale.
 func (r reader) read(ctx context.Context, ids []schemas.UserID, names []*schemas.Name, connected bool) ([]schemas.Presence, error) {
 	begun := time.Now()
 	defer func() { r.metrics.ReadSeconds.Observe(time.Since(begun).Seconds()) }()

@@ -16,7 +16,7 @@ import (
 type request struct {
 	kind    requestKind
 	ids     []schemas.UserID                 // distinct, in the order asked for
-	names   map[schemas.UserID]*schemas.Name // of ids, in text mode
+	names   map[schemas.UserID]*schemas.Name // of ids
 	err     error                            // answer with this
 	message []byte                           // of say
 	once    bool                             // of subscribe: the client cannot ask again, so end on failure

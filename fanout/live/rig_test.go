@@ -42,7 +42,8 @@ func newView() *view {
 	return &view{users: make(map[schemas.UserID]schemas.Current), reads: make(map[schemas.UserID]int)}
 }
 
-func (v *view) Read(_ context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
+// Read takes users of tenant evil for strangers.
+func (v *view) Read(_ context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.err != nil {
@@ -51,7 +52,9 @@ func (v *view) Read(_ context.Context, ids []schemas.UserID) ([]schemas.Presence
 	out := make([]schemas.Presence, len(ids))
 	for i, id := range ids {
 		v.reads[id]++
-		if c, ok := v.users[id]; ok {
+		if c, ok := v.users[id]; names != nil && names[i].Tenant == "evil" {
+			out[i] = schemas.PresenceOf(schemas.Current{User: id, Visibility: schemas.Nobody}, 0)
+		} else if ok {
 			out[i] = schemas.PresenceOf(c, v.stale)
 			out[i].UnsureSince = v.unsure[id]
 		} else {
@@ -90,7 +93,7 @@ func (v *view) readsOf(id schemas.UserID) int {
 
 func (v *view) one(t *testing.T, id schemas.UserID) schemas.Presence {
 	t.Helper()
-	users, err := v.Read(t.Context(), []schemas.UserID{id})
+	users, err := v.Read(t.Context(), []schemas.UserID{id}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +161,7 @@ func newRigWith(t *testing.T, r *redistest.Server, users identity.Users, account
 	tapped := &tappedBus{bus, make(chan struct{}, 1000)}
 	v := newView()
 	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics,
-		Users: users, Named: v.ReadNamed, Tenant: tenantOf, Tenants: accounts})
+		Users: users, Tenant: tenantOf, Tenants: accounts})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,11 +36,9 @@ type Dependencies struct {
 	Bus    Bus
 	Recent Recent
 	View   Snapshot
-	// Users says how viewers call users; the zero value is int mode. In text mode Named takes the place
-	// of View, and Tenant returns the tenant of a stream's users, or why its viewer may not name it; nil:
-	// the default tenant.
+	// Users says how viewers call users; the zero value is int mode. Tenant returns the tenant of a stream's
+	// users, or why its viewer may not name it; nil: the default tenant.
 	Users  identity.Users
-	Named  NamedSnapshot
 	Tenant func(*http.Request) (string, error)
 	// Keys seal the cursors that messages carry; nil: there are no cursors. Missed is needed with it.
 	Keys   *cursor.Keys
@@ -48,8 +46,8 @@ type Dependencies struct {
 	// Viewer returns who opens a stream, 0 if unknown; nil: always unknown. The handler around the
 	// server has authenticated the request.
 	Viewer func(*http.Request) schemas.UserID
-	// ViewerName is what the viewer is called, in text mode; the zero value if unknown. A viewer without
-	// a name gets no deliveries then.
+	// ViewerName is the name of the viewer; the zero value if unknown. In text mode a viewer without a name gets
+	// no deliveries.
 	ViewerName func(*http.Request) schemas.Name
 	// Exempt reports whether MayWatch is skipped, as for an administrator; nil: never.
 	Exempt func(*http.Request) bool
@@ -141,14 +139,7 @@ func (s *Server) nameOf(r *http.Request) *schemas.Name {
 	if s.hub.ViewerName == nil {
 		return nil
 	}
-	return known(s.hub.ViewerName(r))
-}
-
-func known(name schemas.Name) *schemas.Name {
-	if name.Text == "" {
-		return nil
-	}
-	return &name
+	return s.hub.ViewerName(r).Kept()
 }
 
 func (s *Server) exempt(r *http.Request) bool { return s.hub.Exempt != nil && s.hub.Exempt(r) }
@@ -241,7 +232,7 @@ func (s *Server) drain() {
 func (s *Server) Open(viewer schemas.UserID, name schemas.Name, exempt bool, send func(message []byte) error,
 ) (handle func(message []byte) (handled bool), close func()) {
 	v := s.hub.newViewer(viewer, send, nil)
-	v.exempt, v.name, v.account = exempt, known(name), s.hub.Tenants.Of(name.Tenant)
+	v.exempt, v.name, v.account = exempt, name.Kept(), s.hub.Tenants.Of(name.Tenant)
 	st := &stream{kind: kindEmbedded}
 	st.abort = sync.OnceFunc(func() {
 		v.close()

@@ -42,7 +42,7 @@ func parseOpening(r *http.Request, events bool, n naming) (o opening, err error)
 	if o.deliveries && !query.Has("user_ids") {
 		return o, nil
 	}
-	o.users, err = n.query(query["user_ids"])
+	o.users, err = n.distinct(n.users.List(query["user_ids"]))
 	return o, err
 }
 

@@ -32,7 +32,7 @@ var (
 type viewer struct {
 	hub *hub
 	who schemas.UserID // 0: unknown
-	// name is what the viewer is called, in text mode; nil if unknown. Set before the first request.
+	// name is what the viewer is called, if it is not the number; nil if unknown. Set before the first request.
 	name *schemas.Name
 	// exempt says that MayWatch is not asked. Set before the first request.
 	exempt bool
@@ -52,12 +52,12 @@ type viewer struct {
 	// others: a slow viewer then is only collapsed.
 	fail func(reason error)
 
-	tenant  string                           // of the users, in text mode
+	tenant  string                           // of the users
 	greeted atomic.Pointer[schemas.Schedule] // of the last hello; nil: none was sent
 
 	// Owned by work; after it, by close.
 	subs         map[schemas.UserID]*sub
-	called       map[schemas.UserID]*schemas.Name // of the subscribe in progress, in text mode
+	called       map[schemas.UserID]*schemas.Name // of the subscribe in progress
 	trail        *trail                           // nil: messages carry no cursors
 	asking       *rate.Limiter                    // nil until the first subscribe
 	recheckTimer *time.Timer                      // nil: no recheck is planned

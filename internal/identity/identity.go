@@ -1,8 +1,11 @@
 package identity
 
 import (
+	encoding "encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/schemas"
@@ -96,8 +99,20 @@ func (u Users) Is(id schemas.UserID, name schemas.Name) bool {
 	return u.text && u.ID(name.Tenant, name.Text) == id
 }
 
+// List splits the values of a repeatable parameter that lists users. A name may have commas, so a value is
+// one name; in int mode commas separate numbers.
+func (u Users) List(values []string) []string {
+	if u.text {
+		return values
+	}
+	if all := strings.Join(values, ","); all != "" {
+		return strings.Split(all, ",")
+	}
+	return nil
+}
+
 // User reads a user as callers of tenant write it; field names it in the error, a
-// *schemas.FieldError. In int mode there is no name and no tenant.
+// *schemas.FieldError. The name is what has to be remembered beside the id: in int mode nothing.
 func (u Users) User(field, tenant, text string) (schemas.UserID, schemas.Name, error) {
 	if !u.text {
 		id, err := schemas.ParseUserID(field, text)
@@ -109,6 +124,35 @@ func (u Users) User(field, tenant, text string) (schemas.UserID, schemas.Name, e
 	}
 	return u.ID(tenant, text), name, nil
 }
+
+// Called is what callers call the user with an id and a remembered name; the zero value if that is not known.
+func (u Users) Called(id schemas.UserID, name schemas.Name) schemas.Name {
+	if !u.text {
+		return schemas.Name{Text: id.String()}
+	}
+	return name
+}
+
+// AppendCalled appends the text of Called as a JSON string. It does not allocate for a name without escapes.
+func (u Users) AppendCalled(json []byte, id schemas.UserID, name schemas.Name) []byte {
+	if !u.text {
+		return append(strconv.AppendInt(append(json, '"'), int64(id), 10), '"')
+	}
+	return appendText(json, name.Text)
+}
+
+func appendText(json []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			quoted, _ := encoding.Marshal(text) // a text always can be
+			return append(json, quoted...)
+		}
+	}
+	return append(append(append(json, '"'), text...), '"')
+}
+
+// Same reports whether two remembered names of one id are of one user. A name that is not known is nobody's.
+func (u Users) Same(a, b schemas.Name) bool { return !u.text || a == b && a.Text != "" }
 
 // Device reads a device as callers write it, of the user whom User returned.
 func (u Users) Device(field string, user schemas.Name, text string) (schemas.DeviceID, error) {

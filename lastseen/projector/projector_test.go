@@ -147,7 +147,7 @@ func (p *pipeline) wantRight(t *testing.T, stale bool) {
 	t.Helper()
 	for id := range schemas.UserID(20) {
 		id++
-		users, err := p.reader.Read(t.Context(), []schemas.UserID{id})
+		users, err := p.reader.Read(t.Context(), []schemas.UserID{id}, nil)
 		must(t, err)
 		want := schemas.NeverSeen(id, 0)
 		if c, ok := p.users[id]; ok {
@@ -199,7 +199,7 @@ func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.
 
 		online := func(when string) {
 			for id := range schemas.UserID(15) {
-				users, err := p.reader.Read(t.Context(), []schemas.UserID{id + 1})
+				users, err := p.reader.Read(t.Context(), []schemas.UserID{id + 1}, nil)
 				must(t, err)
 				if *users[0].State != "online" {
 					t.Errorf("%s: user %d is %s", when, id+1, *users[0].State)

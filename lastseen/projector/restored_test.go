@@ -34,14 +34,14 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		_, err = empty.Start(t.Context(), stream.Assignment{})
 		must(t, err)
 		empty.tick(t)
-		if users, err := empty.reader.Read(t.Context(), []schemas.UserID{1}); err != nil || users[0].StaleSince == 0 {
+		if users, err := empty.reader.Read(t.Context(), []schemas.UserID{1}, nil); err != nil || users[0].StaleSince == 0 {
 			t.Errorf("%+v is not stale although the log is empty (%v)", users, err)
 		}
 		p.users = copied
 		p.happen(t, both...)
 		p.happen(t, change(2, version(1, 15), schemas.Online, schemas.Away))
 		p.tick(t)
-		users, err := lost.reader.Read(t.Context(), []schemas.UserID{1, 2, 3})
+		users, err := lost.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
 		must(t, err)
 		for _, u := range users {
 			if u.StaleSince == 0 {
@@ -57,7 +57,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		p.stated = map[schemas.UserID]schemas.Status{}
 		p.happen(t, change(2, version(2, 16), schemas.Away, schemas.Online))
 		p.tick(t)
-		users, err = p.reader.Read(t.Context(), []schemas.UserID{1, 2, 3})
+		users, err = p.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
 		must(t, err)
 		for i, stale := range []bool{false, false, true} { // the third is present in the lost part only
 			if u := users[i]; *u.State != "online" || (u.StaleSince != 0) != stale {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
@@ -22,11 +21,11 @@ const staleHeader = "Stale-Since"
 // batch answers GET /presence/batch?user_ids=1,2,3 with the states by user, in the order of the
 // request.
 func (s *Server) batch(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	parameters, err := s.parametersOf(request, "user_ids")
+	q, err := s.ask(request, idsField)
 	if err != nil {
 		return nil, err
 	}
-	users, err := s.usersOf(request, parameters["user_ids"])
+	users, err := q.list()
 	if err != nil {
 		return nil, err
 	}
@@ -67,33 +66,15 @@ func (s *Server) chargeFor(request *http.Request, ids int) error {
 	return nil
 }
 
-// statesOf is the answer to a batch without detail.
-func statesOf(ids []schemas.UserID, answers []answer, header http.Header) []byte {
-	const usual = 32 // bytes of one user
-	body := append(make([]byte, 0, usual*len(ids)), '{')
-	for i, id := range ids {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(strconv.AppendInt(append(body, '"'), int64(id), 10), `":`...)
-		body = appendState(body, &answers[i])
-	}
-	setStale(header, answers)
-	return append(body, "}\n"...)
-}
-
-// states is statesOf, in text mode by name.
+// states is the answer to a batch without detail.
 func (all several) states(answers []answer, header http.Header) []byte {
-	if all.names == nil {
-		return statesOf(all.ids, answers, header)
-	}
-	const usual = 48 // bytes of one user
+	const usual = 40 // bytes of one user
 	body := append(make([]byte, 0, usual*len(answers)), '{')
 	for i := range answers {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = append(appendQuoted(body, all.names[i].Text), ':')
+		body = append(all.users.AppendCalled(body, all.ids[i], all.name(i)), ':')
 		body = appendState(body, &answers[i])
 	}
 	setStale(header, answers)
@@ -180,31 +161,6 @@ func tooManyIDs(most, count int) error {
 		Reason: "must be at most " + strconv.Itoa(most) + " ids, are " + strconv.Itoa(count)}
 }
 
-// parseIDs reads ids separated by commas, from one or several parameters, and drops repeated ones.
-func parseIDs(lists []string) ([]schemas.UserID, error) {
-	joined := strings.Join(lists, ",")
-	if joined == "" {
-		return nil, errNoIDs
-	}
-	if count := strings.Count(joined, ",") + 1; count > maxIDs {
-		return nil, tooManyIDs(maxIDs, count)
-	}
-	texts := strings.Split(joined, ",")
-	ids := make([]schemas.UserID, 0, len(texts))
-	met := make(map[schemas.UserID]struct{}, len(texts))
-	for i, text := range texts {
-		id, err := schemas.ParseUserID(idsField, text)
-		if err != nil {
-			return nil, at(err, i)
-		}
-		if _, double := met[id]; !double {
-			met[id] = struct{}{}
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
-}
-
 // at adds the index of a bad id to its error.
 func at(err error, i int) error {
 	var bad *schemas.FieldError
@@ -219,11 +175,11 @@ func at(err error, i int) error {
 // user answers GET /presence/{user_id}. A user never seen is offline; 404 would reveal who has
 // ever been online.
 func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	parameters, err := s.parametersOf(request, devicesParameter)
+	q, err := s.ask(request, devicesParameter)
 	if err != nil {
 		return nil, err
 	}
-	id, name, err := s.userOf(request)
+	id, name, err := q.user(request)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +192,7 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 			return nil, notAllowed("presence")
 		}
 	}
-	devices, err := s.wantsDevices(request, parameters[devicesParameter], id)
+	devices, err := s.wantsDevices(request, q.Values[devicesParameter], id)
 	if err != nil {
 		return nil, err
 	}
@@ -245,39 +201,14 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	if err != nil {
 		return nil, err
 	}
-	if name.Text != "" {
-		s.reader.onlyOf(ctx, []schemas.Name{name}, answers)
-	}
+	s.reader.onlyOf(ctx, []schemas.Name{name}, answers)
 	s.reader.addUnsure(ctx, ids, answers)
 	row := &s.reader.seenSince(ctx, ids, answers)[0]
-	user := answers[0].userOf(id, row)
-	return answerOf(name, user, devices, answers[0].devicesOf(row)), nil
-}
-
-// parametersOf returns the query parameters. Unknown ones are an error, so that a misspelt limit
-// is not ignored.
-func (s *Server) parametersOf(request *http.Request, allowed ...string) (map[string][]string, error) {
-	values := request.URL.Query()
-	if strings.Contains(request.URL.RawQuery, ";") {
-		return nil, schemas.Invalid("query", "must separate parameters by &")
+	user := answers[0].userOf(id, q.users.Called(id, name), row)
+	if devices {
+		return mustJSON(userWithDevices{user, answers[0].devicesOf(row)}), nil
 	}
-	for name := range values {
-		known := s.viewer != nil && name == callerParam || s.users.Text() && name == tenantParameter
-		for _, a := range allowed {
-			known = known || a == name
-		}
-		if !known {
-			if name == tenantParameter {
-				return nil, &schemas.FieldError{Code: "tenants_need_text_ids", Field: name, Reason: "is not known: only pipelines with --ids text have tenants"}
-			}
-			reason := "is not a parameter of this request"
-			if len(allowed) > 0 {
-				reason += ", which takes " + strings.Join(allowed, ", ")
-			}
-			return nil, &schemas.FieldError{Code: "unknown_parameter", Field: name, Reason: reason}
-		}
-	}
-	return values, nil
+	return mustJSON(user), nil
 }
 
 // mustJSON encodes types of this package, which can always be encoded.

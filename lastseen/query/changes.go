@@ -15,11 +15,11 @@ import (
 type changesPage struct {
 	Resync bool `json:"resync"`
 	// Changes are what was missed; of a resync they are left out.
-	Changes any `json:"changes,omitzero"`
+	Changes []schemas.NamedPresence `json:"changes,omitzero"`
 	// Reason and Users are of a resync only.
-	Reason string `json:"reason,omitempty"`
-	Users  any    `json:"users,omitzero"`
-	Cursor string `json:"cursor"`
+	Reason string                  `json:"reason,omitempty"`
+	Users  []schemas.NamedPresence `json:"users,omitzero"`
+	Cursor string                  `json:"cursor"`
 	// More says that further changes can be read at once with Cursor.
 	More bool `json:"more"`
 	// StaleSince is since when changes may be missing.
@@ -36,16 +36,16 @@ const sinceField = "since"
 // changes answers GET /presence/changes?user_ids=1,2,3&since=CURSOR with what the reader has missed,
 // or with the current states.
 func (s *Server) changes(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	parameters, err := s.parametersOf(request, idsField, sinceField)
+	q, err := s.ask(request, idsField, sinceField)
 	if err != nil {
 		return nil, err
 	}
-	users, err := s.usersOf(request, parameters[idsField])
+	users, err := q.list()
 	if err != nil {
 		return nil, err
 	}
 	var since *string
-	switch texts := parameters[sinceField]; len(texts) {
+	switch texts := q.Values[sinceField]; len(texts) {
 	case 0:
 	case 1:
 		since = &texts[0]
@@ -57,11 +57,11 @@ func (s *Server) changes(ctx context.Context, request *http.Request, _ http.Head
 
 // postChanges answers POST /presence/changes: the same for lists too long for a URL.
 func (s *Server) postChanges(_ context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	naming, body, err := s.posted(request)
+	q, body, err := s.posted(request)
 	if err != nil {
 		return nil, err
 	}
-	users, since, err := naming.decodeChanges(body)
+	users, since, err := q.decodeChanges(body)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Server) postChanges(_ context.Context, request *http.Request, _ http.He
 }
 
 // decodeChanges reads {"user_ids":["1",2],"since":"CURSOR"}. Every error is a *schemas.FieldError.
-func (n naming) decodeChanges(body []byte) (users several, since *string, err error) {
+func (q question) decodeChanges(body []byte) (users several, since *string, err error) {
 	r := strictjson.NewReader("body", body)
 	met := map[string]bool{}
 	err = r.Document(func(key []byte) (err error) {
@@ -83,7 +83,7 @@ func (n naming) decodeChanges(body []byte) (users several, since *string, err er
 		met[field] = true
 		switch field {
 		case idsField:
-			users, err = n.decode(r)
+			users, err = q.decode(r)
 		case sinceField:
 			since = new(string)
 			*since, err = r.Text(field)
@@ -135,8 +135,6 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, all se
 			states[i] = s.reader.presence(&current[i], withheld[i])
 		}
 		page.StaleSince, page.Users = m.stale, all.shown(states)
-	} else if m.changes == nil {
-		page.Changes = []schemas.Presence{}
 	} else {
 		page.Changes = all.shown(m.changes)
 	}

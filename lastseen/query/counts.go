@@ -25,9 +25,6 @@ type countsAnswer struct {
 // counts answers GET /presence/count: the newest counts of all partitions together, of all tenants or
 // of one.
 func (s *Server) counts(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	if _, err := s.parametersOf(request); err != nil {
-		return nil, err
-	}
 	byPartition, err := s.readCounts(ctx, request)
 	if err != nil {
 		return nil, err
@@ -51,15 +48,15 @@ func (s *Server) counts(ctx context.Context, request *http.Request, _ http.Heade
 // readCounts reads the counts of the tenant that the request names, or that its sender is bound to;
 // else those of all users.
 func (s *Server) readCounts(ctx context.Context, request *http.Request) (map[int32]redisview.PartitionCounts, error) {
-	n, err := s.namingOf(request) // refuses another tenant than the sender's
-	switch named := request.URL.Query().Has(tenantParameter); {
+	q, err := s.ask(request) // refuses another tenant than the sender's
+	switch {
 	case err != nil:
 		return nil, err
-	case !s.users.Text() || !named && (s.bound == nil || !s.bound(request)):
+	case !q.Has(tenantParameter) && (s.bound == nil || !s.bound(request)):
 		return s.reader.view.Counts(ctx)
 	}
-	if err := schemas.CheckTenant(tenantParameter, n.tenant); err != nil {
+	if err := schemas.CheckTenant(tenantParameter, q.tenant); err != nil {
 		return nil, err
 	}
-	return s.reader.view.CountsOfTenant(ctx, n.tenant, s.reader.partitions)
+	return s.reader.view.CountsOfTenant(ctx, q.tenant, s.reader.partitions)
 }

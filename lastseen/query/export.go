@@ -86,10 +86,11 @@ func (s *Server) exportEndpoint(route string) http.Handler {
 // mayExport reads the request, checks that the sender is the user or an administrator, and counts it
 // towards the limit of its sender.
 func (s *Server) mayExport(request *http.Request) (user schemas.UserID, name schemas.Name, err error) {
-	if _, err := s.parametersOf(request); err != nil {
+	q, err := s.ask(request)
+	if err != nil {
 		return 0, name, err
 	}
-	if user, name, err = s.userOf(request); err != nil {
+	if user, name, err = q.user(request); err != nil {
 		return 0, name, err
 	}
 	if s.access != nil && !s.viewerOf(request).seesHidden(user) {

@@ -117,7 +117,7 @@ func TestWhenAUserShowsAgainItsTimesBeginThere(t *testing.T) {
 	}
 	begins := func(user schemas.UserID) {
 		t.Helper()
-		users, err := w.reader.Read(t.Context(), []schemas.UserID{user})
+		users, err := w.reader.Read(t.Context(), []schemas.UserID{user}, nil)
 		must(t, err)
 		if u := users[0]; u.Since < show || u.LastSeenAt < show || u.LastActiveAt < show {
 			t.Errorf("user %d, who showed at %s, is told as %+v", user, show, u)

@@ -101,11 +101,11 @@ func changeOf(t *schemas.Transition) change {
 // parseHistory reads the request. empty: no instant is between from and to.
 func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, name schemas.Name, empty bool, err error) {
 	query.Limit = defaultLimit
-	if query.User, name, err = s.userOf(request); err != nil {
+	q, err := s.ask(request, "from", "to", "limit", "cursor")
+	if err != nil {
 		return query, name, false, err
 	}
-	parameters, err := s.parametersOf(request, "from", "to", "limit", "cursor")
-	if err != nil {
+	if query.User, name, err = q.user(request); err != nil {
 		return query, name, false, err
 	}
 	for _, p := range []struct {
@@ -117,7 +117,7 @@ func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, 
 		{"limit", func(text string) (err error) { query.Limit, err = parseLimit(text); return err }},
 		{"cursor", func(text string) (err error) { query.After, err = parseCursor(text); return err }},
 	} {
-		values := parameters[p.name]
+		values := q.Values[p.name]
 		if len(values) > 1 {
 			return query, name, false, schemas.Invalid(p.name, "must be given once")
 		}
@@ -128,7 +128,7 @@ func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, 
 			return query, name, false, err
 		}
 	}
-	return query, name, len(parameters["to"]) > 0 && query.To <= query.From, nil
+	return query, name, len(q.Values["to"]) > 0 && query.To <= query.From, nil
 }
 
 // parseInstant reads RFC 3339 or Unix milliseconds, rounded down to milliseconds. Nothing happened

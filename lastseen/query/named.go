@@ -3,7 +3,9 @@ package query
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/strictjson"
@@ -12,36 +14,56 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// tenantParameter is the parameter with the tenant of the request's users, in text mode.
+// tenantParameter is the parameter with the tenant of the request's users.
 const tenantParameter = "tenant"
 
-// naming resolves what a request calls users.
-type naming struct {
+// question is what a request asks: its parameters, and how to read what it calls users.
+type question struct {
+	url.Values
 	users  identity.Users
 	tenant string
 }
 
-func (s *Server) namingOf(request *http.Request) (n naming, err error) {
-	n.users = s.users
-	if s.users.Text() && s.tenant != nil {
-		n.tenant, err = s.tenant(request)
+// ask reads the query. Unknown parameters are an error, so that a misspelt limit is not ignored.
+func (s *Server) ask(request *http.Request, allowed ...string) (q question, err error) {
+	q.Values, q.users = request.URL.Query(), s.users
+	if strings.Contains(request.URL.RawQuery, ";") {
+		return q, schemas.Invalid("query", "must separate parameters by &")
 	}
-	return n, err
+	for name := range q.Values {
+		known := s.viewer != nil && name == callerParam || s.tenant != nil && name == tenantParameter
+		if !known && !slices.Contains(allowed, name) {
+			reason := "is not a parameter of this request"
+			if len(allowed) > 0 {
+				reason += ", which takes " + strings.Join(allowed, ", ")
+			}
+			return q, &schemas.FieldError{Code: "unknown_parameter", Field: name, Reason: reason}
+		}
+	}
+	if s.tenant != nil {
+		q.tenant, err = s.tenant(request, q.Values[tenantParameter])
+	}
+	return q, err
 }
 
-// userOf is the user in the path of a request.
-func (s *Server) userOf(request *http.Request) (schemas.UserID, schemas.Name, error) {
-	n, err := s.namingOf(request)
-	if err != nil {
-		return 0, schemas.Name{}, err
-	}
-	return n.users.User("user_id", n.tenant, web.UserOf(request))
+// user is the user in the path of a request.
+func (q question) user(request *http.Request) (schemas.UserID, schemas.Name, error) {
+	return q.users.User("user_id", q.tenant, web.UserOf(request))
 }
 
-// several are the users of a request, distinct. They have names in text mode alone.
+// several are the users of a request, distinct.
 type several struct {
+	question
 	ids   []schemas.UserID
-	names []schemas.Name
+	names []schemas.Name // of ids; empty if there are none to remember
+}
+
+// name is the remembered name of the user at i.
+func (all several) name(i int) (name schemas.Name) {
+	if i < len(all.names) {
+		name = all.names[i]
+	}
+	return name
 }
 
 // add adds a user unless met has it.
@@ -55,26 +77,22 @@ func (all *several) add(id schemas.UserID, name schemas.Name, met map[schemas.Us
 	}
 }
 
-// usersOf reads the parameter user_ids. In text mode it is repeated, because a name may have commas.
-func (s *Server) usersOf(request *http.Request, texts []string) (all several, err error) {
-	if !s.users.Text() {
-		all.ids, err = parseIDs(texts)
-		return all, err
-	}
-	n, err := s.namingOf(request)
+// list reads the parameter user_ids.
+func (q question) list() (several, error) {
+	all := several{question: q}
+	texts := q.users.List(q.Values[idsField])
 	switch {
-	case err != nil:
-		return all, err
 	case len(texts) == 0:
 		return all, errNoIDs
 	case len(texts) > maxIDs:
 		return all, tooManyIDs(maxIDs, len(texts))
 	}
+	all.ids = make([]schemas.UserID, 0, len(texts))
 	met := make(map[schemas.UserID]struct{}, len(texts))
 	for i, text := range texts {
-		id, name, err := n.users.User(idsField, n.tenant, text)
+		id, name, err := q.users.User(idsField, q.tenant, text)
 		if err != nil {
-			return several{}, at(err, i)
+			return all, at(err, i)
 		}
 		all.add(id, name, met)
 	}
@@ -82,7 +100,8 @@ func (s *Server) usersOf(request *http.Request, texts []string) (all several, er
 }
 
 // decode reads a list of users. A number counts as its decimal text.
-func (n naming) decode(r *strictjson.Reader) (all several, err error) {
+func (q question) decode(r *strictjson.Reader) (all several, err error) {
+	all.question = q
 	met := map[schemas.UserID]struct{}{}
 	count := 0
 	err = r.Array(func(int) error {
@@ -90,7 +109,7 @@ func (n naming) decode(r *strictjson.Reader) (all several, err error) {
 		if count++; err != nil || count > maxIDs {
 			return err // what is too much is only counted
 		}
-		id, name, err := n.users.User("", n.tenant, string(text))
+		id, name, err := q.users.User("", q.tenant, string(text))
 		if err == nil {
 			all.add(id, name, met)
 		}
@@ -106,16 +125,14 @@ func (n naming) decode(r *strictjson.Reader) (all several, err error) {
 }
 
 // strangers are the indexes of answers that are of other users than those asked for: two names have one
-// id. names are nil in int mode. Redis has most names. Where it has none, the durable store is asked; a
-// name that is not known there either is no stranger's.
+// id. names are those remembered of the users; empty: none is. Redis has most names. Where it has none, the
+// durable store is asked; a name that is not known there either is no stranger's.
 func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []answer) (found []int) {
-	if names == nil {
-		return nil
-	}
 	var unknown []schemas.UserID
-	for i := range answers {
+	for i, name := range names {
 		switch a := &answers[i]; {
-		case a.name != 0 && a.name != redisview.NameSum(names[i]):
+		case name == schemas.Name{}:
+		case a.name != 0 && a.name != redisview.NameSum(name):
 			found = append(found, i)
 		case a.seen && a.Visibility != schemas.Nobody && a.name == 0:
 			unknown = append(unknown, a.User)
@@ -128,8 +145,8 @@ func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []
 	if err != nil {
 		return found // a name that cannot be read is not known
 	}
-	for i := range answers {
-		if n, known := stored[answers[i].User]; known && !slices.Contains(found, i) && n.Name != names[i] {
+	for i, name := range names {
+		if n, known := stored[answers[i].User]; known && !slices.Contains(found, i) && n.Name != name {
 			found = append(found, i)
 		}
 	}
@@ -147,7 +164,7 @@ func (r *Reader) onlyOf(ctx context.Context, names []schemas.Name, answers []ans
 
 // isStranger reports whether the durable store knows a user by another name than the one asked for.
 func (s *Server) isStranger(ctx context.Context, user schemas.UserID, name schemas.Name) (bool, error) {
-	if !s.users.Text() {
+	if name == (schemas.Name{}) {
 		return false, nil
 	}
 	stored, err := s.durable.Names(ctx, []schemas.UserID{user})
@@ -155,76 +172,25 @@ func (s *Server) isStranger(ctx context.Context, user schemas.UserID, name schem
 	return known && n.Name != name, err
 }
 
-// ReadNamed is Read of users by their names, which are in the order of ids. A user whom the stores know
-// by another name looks hidden.
-func (r *Reader) ReadNamed(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error) {
-	answers, err := r.readFor(ctx, Viewer{}, ids)
-	if err != nil {
-		return nil, err
-	}
-	r.onlyOf(ctx, names, answers)
-	return r.presences(ctx, ids, answers), nil
-}
-
 // shown are users as the answer lists them, which are among all; all is sorted.
-func (all several) shown(list []schemas.Presence) any {
-	if all.names == nil || list == nil {
-		return list
-	}
+func (all several) shown(list []schemas.Presence) []schemas.NamedPresence {
 	named := make([]schemas.NamedPresence, len(list))
 	for i, p := range list {
 		at, _ := slices.BinarySearch(all.ids, p.UserID)
-		named[i] = p.Called(all.names[at])
+		named[i] = p.Called(all.users.Called(p.UserID, all.name(at)))
 	}
 	return named
 }
 
 // sort orders the users by id.
 func (all several) sort() several {
-	if all.names == nil {
-		slices.Sort(all.ids)
-		return all
-	}
-	called := make(map[schemas.UserID]schemas.Name, len(all.ids))
-	for i, id := range all.ids {
-		called[id] = all.names[i]
+	called := make(map[schemas.UserID]schemas.Name, len(all.names))
+	for i, name := range all.names {
+		called[all.ids[i]] = name
 	}
 	slices.Sort(all.ids)
-	for i, id := range all.ids {
-		all.names[i] = called[id]
+	for i := range all.names {
+		all.names[i] = called[all.ids[i]]
 	}
 	return all
-}
-
-// namedAnswer is a userAnswer in text mode: the outer user_id is the one shown.
-type namedAnswer struct {
-	schemas.NamedUser
-	userAnswer
-}
-
-// answerOf is the answer to GET /presence/{user_id}.
-func answerOf(name schemas.Name, user userAnswer, devices bool, list []deviceAnswer) []byte {
-	switch named := name.Text != ""; {
-	case named && devices:
-		return mustJSON(struct {
-			schemas.NamedUser
-			userWithDevices
-		}{name.Shown(), userWithDevices{user, list}})
-	case named:
-		return mustJSON(namedAnswer{name.Shown(), user})
-	case devices:
-		return mustJSON(userWithDevices{user, list})
-	}
-	return mustJSON(user)
-}
-
-// appendQuoted appends a JSON string.
-func appendQuoted(body []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			quoted := mustJSON(text)
-			return append(body, quoted[:len(quoted)-1]...)
-		}
-	}
-	return append(append(append(body, '"'), text...), '"')
 }

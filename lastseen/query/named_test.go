@@ -40,7 +40,7 @@ func newNamedWorld(t *testing.T) *world {
 // bound is the header with the tenant of a caller who is bound to it.
 const bound = "Bound"
 
-func tenantOf(r *http.Request) (string, error) {
+func tenantOf(r *http.Request, _ []string) (string, error) {
 	tenant := r.URL.Query().Get("tenant")
 	own := r.Header.Get(bound)
 	if !r.URL.Query().Has("tenant") {

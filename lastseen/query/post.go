@@ -20,11 +20,11 @@ const maxBody = 256 << 10 // bytes
 // postBatch answers POST /presence/batch: the same as batch for lists too long for a URL, or with
 // detail the users as GET /presence/{user_id} returns them.
 func (s *Server) postBatch(_ context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	naming, body, err := s.posted(request)
+	q, body, err := s.posted(request)
 	if err != nil {
 		return nil, err
 	}
-	users, detail, err := naming.decodeBatch(body)
+	users, detail, err := q.decodeBatch(body)
 	if err != nil {
 		return nil, err
 	}
@@ -39,29 +39,23 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 		return users.states(answers, header), nil
 	}
 	all := struct {
-		Users []any `json:"users"`
-	}{make([]any, len(answers))}
+		Users []userAnswer `json:"users"`
+	}{make([]userAnswer, len(answers))}
 	s.reader.addUnsure(ctx, users.ids, answers)
 	rows := s.reader.seenSince(ctx, users.ids, answers)
-	for i := range answers {
-		user := answers[i].userOf(users.ids[i], &rows[i])
-		if all.Users[i] = user; users.names != nil {
-			all.Users[i] = namedAnswer{users.names[i].Shown(), user}
-		}
+	for i, id := range users.ids {
+		all.Users[i] = answers[i].userOf(id, q.users.Called(id, users.name(i)), &rows[i])
 	}
 	setStale(header, answers)
 	return mustJSON(all), nil
 }
 
-// posted is the body of a POST, and who its users are.
-func (s *Server) posted(request *http.Request) (users naming, body []byte, err error) {
-	if _, err = s.parametersOf(request); err == nil {
+// posted is the query and the body of a POST.
+func (s *Server) posted(request *http.Request) (q question, body []byte, err error) {
+	if q, err = s.ask(request); err == nil {
 		body, err = bodyOf(request)
 	}
-	if err == nil {
-		users, err = s.namingOf(request)
-	}
-	return users, body, err
+	return q, body, err
 }
 
 // bodyOf reads a body of JSON.
@@ -96,7 +90,7 @@ func bodyOf(request *http.Request) ([]byte, error) {
 
 // decodeBatch reads {"user_ids":["1",2],"detail":true} and drops repeated ids. Every error is a
 // *schemas.FieldError.
-func (n naming) decodeBatch(body []byte) (users several, detail bool, err error) {
+func (q question) decodeBatch(body []byte) (users several, detail bool, err error) {
 	r := strictjson.NewReader("body", body)
 	met := map[string]bool{}
 	err = r.Document(func(key []byte) (err error) {
@@ -107,7 +101,7 @@ func (n naming) decodeBatch(body []byte) (users several, detail bool, err error)
 		met[field] = true
 		switch field {
 		case idsField:
-			users, err = n.decode(r)
+			users, err = q.decode(r)
 		case "detail":
 			detail, err = r.Bool(field)
 		default:

@@ -76,23 +76,21 @@ func (a *answer) presence(id schemas.UserID) schemas.Presence {
 
 // Read returns the presence of the users, in their order; hidden users look hidden. An erased user looks
 // like one never seen, but has the version of the erasure while Redis remembers it, so that the live
-// stream can order it. An error means that neither store answered.
-func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
+// stream can order it. names are those remembered of the users, in their order; nil: none is. A user whom the
+// stores know by another name looks hidden. An error means that neither store answered.
+func (r *Reader) Read(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error) {
 	answers, err := r.readFor(ctx, Viewer{}, ids)
 	if err != nil {
 		return nil, err
 	}
-	return r.presences(ctx, ids, answers), nil
-}
-
-func (r *Reader) presences(ctx context.Context, ids []schemas.UserID, answers []answer) []schemas.Presence {
+	r.onlyOf(ctx, names, answers)
 	r.addUnsure(ctx, ids, answers)
 	users := make([]schemas.Presence, len(ids))
 	for i := range answers {
 		answers[i].User = ids[i]
 		users[i] = answers[i].ordered()
 	}
-	return users
+	return users, nil
 }
 
 // ordered is presence with the version of an erasure.

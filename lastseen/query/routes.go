@@ -33,7 +33,7 @@ type Server struct {
 	access  Access // nil: everybody may read everything
 	viewer  func(*http.Request) Viewer
 	users   identity.Users
-	tenant  func(*http.Request) (string, error)
+	tenant  func(r *http.Request, given []string) (string, error) // nil: there are no tenants
 	bound   func(*http.Request) bool
 	charge  Charge
 	reader  *Reader
@@ -59,14 +59,14 @@ func NewServer(reader *Reader, log *slog.Logger) *Server {
 // SetAccess makes access decide what each sender may read. Call it before Routes.
 func (s *Server) SetAccess(access Access) { s.access = access }
 
-// SetUsers says how users are named; without it they are integers. tenantOf returns, in text mode, the
-// tenant of a request's users, or why the sender may not name it; nil: the default tenant. Call it before
-// Routes.
-func (s *Server) SetUsers(users identity.Users, tenantOf func(*http.Request) (string, error)) {
+// SetUsers says how users are named; without it they are integers. tenantOf returns the tenant of a request's
+// users, whose parameter tenant has the given values, or why the sender may not name it; nil: the default
+// tenant. Call it before Routes.
+func (s *Server) SetUsers(users identity.Users, tenantOf func(r *http.Request, given []string) (string, error)) {
 	s.users, s.tenant = users, tenantOf
 }
 
-// SetBound makes bound say whether the sender of a request may see one tenant alone, in text mode;
+// SetBound makes bound say whether the sender of a request may see one tenant alone;
 // without it nobody is bound. Call it before Routes.
 func (s *Server) SetBound(bound func(*http.Request) bool) { s.bound = bound }
 

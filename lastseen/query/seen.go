@@ -13,7 +13,7 @@ import (
 
 // userAnswer is the answer to GET /presence/{user_id}.
 type userAnswer struct {
-	schemas.Presence
+	schemas.NamedPresence
 	// Coarseness is how far last_seen_at may be behind the newest heartbeat. It is left out if
 	// last_seen_at is that of the last change.
 	Coarseness int64 `json:"last_seen_coarseness_ms,omitempty"`
@@ -125,8 +125,8 @@ func (r *Reader) seenSince(ctx context.Context, ids []schemas.UserID, answers []
 }
 
 // userOf adds to what the transitions say when the user was heard since.
-func (a *answer) userOf(id schemas.UserID, row *redisview.Seen) userAnswer {
-	u := userAnswer{Presence: a.presence(id)}
+func (a *answer) userOf(id schemas.UserID, name schemas.Name, row *redisview.Seen) userAnswer {
+	u := userAnswer{NamedPresence: a.presence(id).Called(name)}
 	if last := row.LastSeen(); last > u.LastSeenAt {
 		u.LastSeenAt = last
 		u.Coarseness = int64(max(row.Interval, schemas.MillisOf(time.Now())-row.At))

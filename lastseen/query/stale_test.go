@@ -31,7 +31,7 @@ func mustURL(t *testing.T, path string) *url.URL {
 // wantStale wants the user's state and since when it is stale, up to a minute.
 func (w *world) wantStale(t *testing.T, user schemas.UserID, state string, since schemas.Millis) {
 	t.Helper()
-	users, err := w.reader.Read(t.Context(), []schemas.UserID{user})
+	users, err := w.reader.Read(t.Context(), []schemas.UserID{user}, nil)
 	must(t, err)
 	const minute = 60_000
 	p := users[0]
@@ -103,7 +103,7 @@ func TestAfterRedisIsLostAnswersAreStaleSinceThenAlsoWhereNobodyHadRead(t *testi
 		var watching sync.WaitGroup
 		watching.Go(func() { _ = reader.Watch(ctx) })
 		read := func() schemas.Millis {
-			users, err := reader.Read(ctx, []schemas.UserID{7})
+			users, err := reader.Read(ctx, []schemas.UserID{7}, nil)
 			must(t, err)
 			return users[0].StaleSince
 		}

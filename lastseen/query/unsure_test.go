@@ -50,7 +50,7 @@ func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t 
 					t.Errorf("%s answers %d %s", path, status, body)
 				}
 			}
-			users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2})
+			users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2}, nil)
 			must(t, err)
 			if (users[0].UnsureSince == now-1000) != c.shown || users[1].UnsureSince != 0 {
 				t.Errorf("the stream reads %+v", users)
@@ -86,7 +86,7 @@ func TestAnswersThatCannotSayWhetherAUserIsUnsureAreStaleUntilTheyCan(t *testing
 				t.Errorf("%s is answered with %d %s", path, status, body)
 			}
 		}
-		users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2, 3})
+		users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
 		must(t, err)
 		if (users[0].StaleSince == 0) != answers || users[1].StaleSince != 0 || users[2].StaleSince != 0 {
 			t.Errorf("the stream reads %+v", users)

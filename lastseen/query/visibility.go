@@ -25,45 +25,36 @@ func (s *Server) viewerOf(request *http.Request) Viewer {
 
 // visibilityAnswer is the answer to GET /presence/{user_id}/visibility.
 type visibilityAnswer struct {
-	UserID     schemas.UserID `json:"user_id,string"`
-	Visibility *string        `json:"visibility"`
+	schemas.NamedUser
+	Visibility *string `json:"visibility"`
 }
 
 // visibility answers GET /presence/{user_id}/visibility to the user and to administrators. To others
 // it is null, whoever the user is: nothing is read, so nothing is revealed.
 func (s *Server) visibility(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	if _, err := s.parametersOf(request); err != nil {
-		return nil, err
-	}
-	id, name, err := s.userOf(request)
+	q, err := s.ask(request)
 	if err != nil {
 		return nil, err
 	}
+	id, name, err := q.user(request)
+	if err != nil {
+		return nil, err
+	}
+	answer := visibilityAnswer{NamedUser: q.users.Called(id, name).Shown()}
 	if !s.viewerOf(request).seesHidden(id) {
-		return s.visibilityOf(id, name, nil), nil
+		return mustJSON(answer), nil
 	}
 	answers, err := s.reader.read(ctx, []schemas.UserID{id})
 	if err != nil {
 		return nil, err
 	}
 	visibility := schemas.KnownVisibility(answers[0].Visibility)
-	if s.users.Text() {
-		answers[0].Visibility = schemas.Everyone // to the viewer
-		if len(s.reader.strangers(ctx, []schemas.Name{name}, answers)) > 0 {
-			return s.visibilityOf(id, name, nil), nil
-		}
+	answers[0].Visibility = schemas.Everyone // to the viewer
+	if len(s.reader.strangers(ctx, []schemas.Name{name}, answers)) > 0 {
+		return mustJSON(answer), nil
 	}
 	setStale(header, answers)
 	word := schemas.VisibilityWord(visibility)
-	return s.visibilityOf(id, name, &word), nil
-}
-
-func (s *Server) visibilityOf(id schemas.UserID, name schemas.Name, word *string) []byte {
-	if !s.users.Text() {
-		return mustJSON(visibilityAnswer{id, word})
-	}
-	return mustJSON(struct {
-		schemas.NamedUser
-		Visibility *string `json:"visibility"`
-	}{name.Shown(), word})
+	answer.Visibility = &word
+	return mustJSON(answer), nil
 }
