@@ -127,7 +127,7 @@ var Needs = slices.Concat(
 		onTopic(schemas.Pipeline, "tenants set, policy set --tenant", "Read", "Write"),
 		onTopic(schemas.Erasures, "erase, tenants erase: saying who was erased", "Write"))),
 	roleNeeds("topics",
-		onTopic(everyTopic, "topics apply and topics check", "Create", "Describe", "DescribeConfigs", "AlterConfigs")),
+		onTopic(everyTopic, "topics apply", "Create", "Describe", "DescribeConfigs", "AlterConfigs")),
 	named(roleNeeds("topics",
 		onTopic(schemas.Pipeline, "topics apply: storing how users are named", "Read", "Write"))),
 )

@@ -235,7 +235,7 @@ func (c Config) validateSigned(r Role) error {
 	if !r.signs || c.Kafka.FrameKeys != "" || !authenticated || c.Kafka.onLoopback() {
 		return nil
 	}
-	fault := "frame_keys: is needed: " + unsigned + "; make the file with: stillhere keys new > frame.keys"
+	fault := "frame_keys: is needed: " + unsigned + "; make the file with: stillhere keys master > frame.keys"
 	if !r.http {
 		fault += "; if callers are not authenticated, set --allow-unauthenticated"
 	}

@@ -36,7 +36,7 @@ type Kafka struct {
 	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file. It cannot be changed." secret:""`
 	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
 
-	FrameKeys string `name:"frame-keys" help:"File with the masters of the keys that sign heartbeats, one a line (stillhere keys new), read again while processes run. With it detectors take signed heartbeats only. Needed by ingest and detector where callers are authenticated and brokers are on other machines." type:"path"`
+	FrameKeys string `name:"frame-keys" help:"File with the masters of the keys that sign heartbeats, one a line (stillhere keys master), read again while processes run. With it detectors take signed heartbeats only. Needed by ingest and detector where callers are authenticated and brokers are on other machines." type:"path"`
 
 	// Dialer replaces the network, e.g. in virtual time.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`

@@ -53,7 +53,7 @@ func (c *devCommand) greet(at app.DevAddresses) {
 	if names != "" {
 		fmt.Printf(`  Users have names, within tenants: ?tenant=acme after any address above names users of acme.
   Ids of users are computed under a key. Programs that ask Kafka need it:%s
-  (another key: dev --data-dir NEW --ids text --identity-key-file FILE; stillhere keys new identity makes one).
+  (another key: dev --data-dir NEW --ids text --identity-key-file FILE; stillhere keys identity makes one).
 
 `, names)
 	}

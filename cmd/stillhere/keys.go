@@ -12,35 +12,50 @@ import (
 
 // keysCommand makes keys.
 type keysCommand struct {
-	New     keysNew     `cmd:"" help:"Print a new key of a pipeline: a master, of which the keys that sign heartbeats are derived, or an identity key."`
-	Gateway keysGateway `cmd:"" help:"Print the key of a gateway that writes to Kafka itself."`
-}
-
-type keysNew struct {
-	Kind string `arg:"" optional:"" help:"What kind of key: ${enum}." enum:"master,identity" default:"master"`
+	Kind      string            `arg:"" help:"What kind of key: ${enum}. A master makes the keys that sign heartbeats." enum:"master,gateway,identity"`
+	ID        schemas.GatewayID `arg:"" optional:"" help:"Of a gateway that writes to Kafka itself: the gateway_id in its frames."`
+	Tenants   []string          `name:"tenant" help:"With --ids text: the tenants of whose users the gateway may report, separated by commas; \"\" is the default tenant. The id then begins with one of them and a slash; for the default tenant it has none. Without it: all." env:"-"`
+	FrameKeys string            `help:"File with the masters of the pipeline. The first one makes the key of the gateway." type:"path"`
 }
 
 // Help is shown by --help.
-func (*keysNew) Help() string {
+func (*keysCommand) Help() string {
 	return `A master is a secret: whoever has it can write everything. The roles ingest, detector and all and the commands that change the pipeline have it in the file of --frame-keys:
 
-  stillhere keys new > frame.keys
+  stillhere keys master > frame.keys
   stillhere all --frame-keys frame.keys
 
 To replace it, add the new one as the last line of the file everywhere. When every process has logged that the file is in force, make it the first line everywhere, and wait for the same. Give new keys to gateways. Remove the old line after twice the retention of the heartbeats [15m], when no detector lags. Processes read the file again every 10 s, and use what two reads in a row find.
 
+Gateways that write frames to Kafka themselves, in Go (client/gateway, KeyFile) or in another language (schemas/README.md), have a key each, with which they can write beats under their own id only. Gateways that use HTTP or WebSocket need none:
+
+  stillhere keys gateway gw-1 --frame-keys frame.keys > gw-1.key
+
 A pipeline with --ids text computes the id of every user from its identity key, the tenant and the name. This key is a secret, too: whoever has it can look for names by their ids. It cannot be changed while the pipeline exists. Keep it where it is not lost:
 
-  stillhere keys new identity > identity.key
+  stillhere keys identity > identity.key
   stillhere topics apply --ids text --identity-key-file identity.key`
 }
 
 // Run prints.
-func (c *keysNew) Run() error {
-	if c.Kind == "identity" {
+func (c *keysCommand) Run() error {
+	switch {
+	case c.Kind == "master":
+		return printKey(os.Stdout, signing.NewMaster().Hex())
+	case c.Kind == "identity":
 		return printKey(os.Stdout, identity.NewKey().Hex())
+	case c.FrameKeys == "":
+		return misused(errors.New("--frame-keys: is needed"))
 	}
-	return printKey(os.Stdout, signing.NewMaster().Hex())
+	masters, err := signing.ReadMasters(c.FrameKeys)
+	if err != nil {
+		return fmt.Errorf("--frame-keys: %w", err)
+	}
+	key, err := masters[0].GatewayKey(c.ID, c.Tenants)
+	if err != nil {
+		return misused(err)
+	}
+	return printKey(os.Stdout, key.Text())
 }
 
 // printKey prints a key. If that goes to a file, other accounts must not read the file: programs refuse it then.
@@ -53,33 +68,4 @@ func printKey(to *os.File, key string) error {
 		_, err = fmt.Fprintln(to, key)
 	}
 	return err
-}
-
-type keysGateway struct {
-	ID        schemas.GatewayID `arg:"" help:"The gateway_id in its frames."`
-	Tenants   []string          `help:"With --ids text: the tenants of whose users it may report, separated by commas; \"\" is the default tenant. The id then begins with one of them and a slash; for the default tenant it has none. Without it: all." env:"-"`
-	FrameKeys string            `help:"File with the masters of the pipeline. The first one makes the key." type:"path"`
-}
-
-// Help is shown by --help.
-func (*keysGateway) Help() string {
-	return `For gateways that write frames to Kafka themselves, in Go (client/gateway, KeyFile) or in another language (schemas/README.md). Gateways that use HTTP or WebSocket need none. With the key a gateway can write beats under its own id only:
-
-  stillhere keys gateway gw-1 --frame-keys frame.keys > gw-1.key`
-}
-
-// Run prints.
-func (c *keysGateway) Run() error {
-	if c.FrameKeys == "" {
-		return misused(errors.New("--frame-keys: is needed"))
-	}
-	masters, err := signing.ReadMasters(c.FrameKeys)
-	if err != nil {
-		return fmt.Errorf("--frame-keys: %w", err)
-	}
-	key, err := masters[0].GatewayKey(c.ID, c.Tenants)
-	if err != nil {
-		return misused(err)
-	}
-	return printKey(os.Stdout, key.Text())
 }

@@ -38,7 +38,7 @@ type commands struct {
 	Config  configCommand  `cmd:"" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
 	Identity identityCommand `cmd:"" group:"Set up:" help:"Print how the pipeline names users, or the ids of names."`
-	Keys     keysCommand     `cmd:"" group:"Set up:" help:"Make keys: of the pipeline, and of gateways."`
+	Keys     keysCommand     `cmd:"" group:"Set up:" help:"Print a key: a new master or identity key of a pipeline, or the key of a gateway that writes to Kafka itself."`
 	Tenants  tenantsCommand  `cmd:"" group:"Set up:" help:"List tenants and change their settings: quotas, retention."`
 
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`

@@ -4,7 +4,7 @@ import "testing"
 
 // Not parallel, as parse sets the environment.
 func TestAnEmptyPathInTheEnvironmentIsNone(t *testing.T) {
-	chosen, err := parse(t, []string{"topics", "check"}, map[string]string{"STILLHERE_KAFKA_TLS_CA": "", "STILLHERE_KAFKA_TLS_KEY": "key.pem"})
+	chosen, err := parse(t, []string{"topics", "apply"}, map[string]string{"STILLHERE_KAFKA_TLS_CA": "", "STILLHERE_KAFKA_TLS_KEY": "key.pem"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,7 @@ import (
 
 // topicsCommand creates and checks the topics.
 type topicsCommand struct {
-	Apply topicsApply `cmd:"" help:"Create missing topics, change retentions that are given, check the topics, and register their schemas with a Schema Registry that is given."`
-	Check topicsCheck `cmd:"" help:"Check that the topics are configured correctly."`
+	Apply topicsApply `cmd:"" help:"Create missing topics, change retentions that are given, check the topics, and register their schemas with a Schema Registry that is given; or only check them."`
 	ACLs  topicsACLs  `cmd:"" name:"acls" help:"Print or apply the ACLs that a role needs, on brokers that have an authorizer."`
 }
 
@@ -27,6 +26,7 @@ type topicsApply struct {
 	registryFlags
 	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions. If topics exist with another number, it is an error." default:"64"`
 	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
+	DryRun      bool  `help:"Change nothing; only check that the topics are configured correctly." env:"-"`
 	topicFlags  `group:"Retention:"`
 	outputFlag
 }
@@ -53,6 +53,9 @@ func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *confi
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
+	if c.DryRun {
+		return checkTopics(ctx, config)
+	}
 	all, err := policy.InForce(ctx, config)
 	if err != nil && !kafka.IsUnauthorized(err) && !kafka.IsMissingTopic(err) {
 		return err
@@ -107,20 +110,10 @@ func (c *topicsApply) print(reports []admin.TopicReport) error {
 	return nil
 }
 
-type topicsCheck struct{ kafkaFlags }
-
-// Run checks.
-func (c *topicsCheck) Run(ctx context.Context) error {
-	config, err := c.cluster()
-	if err != nil {
-		return err
+func checkTopics(ctx context.Context, cluster kafka.Config) error {
+	partitions, err := admin.CheckTopics(ctx, cluster)
+	if err == nil {
+		fmt.Printf("all topics are configured correctly; users are spread over %d partitions\n", partitions)
 	}
-	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
-	defer cancel()
-	partitions, err := admin.CheckTopics(ctx, config)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("all topics are configured correctly; users are spread over %d partitions\n", partitions)
-	return nil
+	return err
 }

@@ -41,7 +41,7 @@ func Of(mode Mode, secret keys.Secret) (Users, error) {
 	case mode != Text:
 		return Users{}, nil
 	case !secret.Given():
-		return Users{}, errors.New("--ids text needs --identity-key-file (or STILLHERE_IDENTITY_KEY): ids of users are computed under this key; stillhere keys new identity makes one")
+		return Users{}, errors.New("--ids text needs --identity-key-file (or STILLHERE_IDENTITY_KEY): ids of users are computed under this key; stillhere keys identity makes one")
 	case secret.Value != "" && secret.File != "":
 		return Users{}, errors.New("--identity-key and --identity-key-file exclude each other")
 	}

@@ -26,7 +26,7 @@ func ParseKey(text string) (Key, error) {
 	var k Key
 	raw, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(raw) != len(k) {
-		return Key{}, fmt.Errorf("must be 32 hexadecimal digits (16 bytes), as `stillhere keys new identity` prints them")
+		return Key{}, fmt.Errorf("must be 32 hexadecimal digits (16 bytes), as `stillhere keys identity` prints them")
 	}
 	return Key(raw), nil
 }

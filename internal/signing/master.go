@@ -56,7 +56,7 @@ func ParseMasters(text string) ([]Master, error) {
 		}
 		raw, err := hex.DecodeString(line)
 		if err != nil || len(raw) != len(Master{}) {
-			return nil, fmt.Errorf("line %d must be 64 hexadecimal digits, as \"stillhere keys new\" prints them", i+1)
+			return nil, fmt.Errorf("line %d must be 64 hexadecimal digits, as \"stillhere keys master\" prints them", i+1)
 		}
 		m := Master(raw)
 		if known[m.Fingerprint()] {
@@ -67,7 +67,7 @@ func ParseMasters(text string) ([]Master, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, errors.New("has no master: \"stillhere keys new\" prints one")
+		return nil, errors.New("has no master: \"stillhere keys master\" prints one")
 	case len(all) > maxMasters:
 		return nil, fmt.Errorf("has %d masters, at most %d are allowed", len(all), maxMasters)
 	}

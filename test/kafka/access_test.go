@@ -84,7 +84,7 @@ func (g *guarded) judge(atOnce int) {
 				}
 				tried[without] = true
 				if without.Operation == "DescribeConfigs" && grantee == "topics" {
-					continue // AlterConfigs includes it; topics check needs it where AlterConfigs is not granted
+					continue // AlterConfigs includes it; topics apply --dry-run needs it where AlterConfigs is not granted
 				}
 				try(fmt.Sprintf("%s without %s %+v", grantee, without, use), func() string { return g.lacks(grantee, use, without) })
 			}

@@ -106,9 +106,9 @@ func (s *secured) refuse(path string, ways map[string]way) {
 		{"no SASL where it is wanted", way{settings: ways["PLAIN"].settings[:3]}, "SASL"},
 		{"nothing granted", ways["PLAIN"], "this user needs Describe on topic presence."},
 	} {
-		p := testkit.Start(s.T, path, func(command *exec.Cmd) { command.Env = append(command.Env, c.as.settings...) }, "topics", "check")
+		p := testkit.Start(s.T, path, func(command *exec.Cmd) { command.Env = append(command.Env, c.as.settings...) }, "topics", "apply", "--dry-run")
 		if code := p.Wait(60 * time.Second); code != 1 || !strings.Contains(p.Err.String(), c.want) {
-			s.Errorf("%s: topics check ends with %d and says\n%s\nwhich has no %q", c.what, code, testkit.Tail(p.Err.String(), 1000), c.want)
+			s.Errorf("%s: topics apply --dry-run ends with %d and says\n%s\nwhich has no %q", c.what, code, testkit.Tail(p.Err.String(), 1000), c.want)
 		}
 	}
 }

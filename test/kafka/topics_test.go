@@ -91,7 +91,7 @@ func TestMorePartitionsAreRefusedWithWhatToDoAndReportedByThoseWhoRun(t *testing
 	p := o.detector()
 	o.enlarge(4, schemas.Heartbeats)
 	testkit.Until(t, "the check finds it", 20*time.Second, func() bool {
-		code, said := o.stillhere("topics", "check")
+		code, said := o.stillhere("topics", "apply", "--dry-run")
 		return code == 1 && strings.Contains(said, "partitions and must have") && strings.Contains(said, "users would be looked for in the wrong place")
 	})
 	if code, said := o.stillhere("detector", "--instance", "two", "--admin="); code != 1 || !strings.Contains(said, "partitions and must have") {
@@ -131,7 +131,7 @@ func TestUsersWhoAreInThePartitionsOfAnotherNumberAreRefusedAtStart(t *testing.T
 	p.Wait(20 * time.Second)
 	o.enlarge(4, schemas.Heartbeats, schemas.Transitions, schemas.Statuses)
 	testkit.Until(t, "the topics agree", 20*time.Second, func() bool {
-		code, _ := o.stillhere("topics", "check")
+		code, _ := o.stillhere("topics", "apply", "--dry-run")
 		return code == 0
 	})
 	if code, said := o.stillhere("detector", "--instance", "two", "--admin="); code != 1 || !strings.Contains(said, "partitions were added after users had been written") {

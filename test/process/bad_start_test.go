@@ -225,7 +225,7 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 		"both":                      {Arguments: detector("both."), Lines: 2, Says: []string{"both.heartbeats", "LogAppendTime", "both.status", "1 partition"}},
 		"a topic that is not there": {Arguments: detector("gap."), Lines: 1, Says: []string{"gap.deadletter", "does not exist", "topics apply"}},
 		"no topic at all":           {Arguments: detector("nothing."), Lines: len(schemas.Topics()), Says: []string{"nothing.heartbeats", "topics apply"}},
-		"topics check":              {Arguments: []string{"topics", "check", "--topic-prefix", "counts."}, Lines: 1, Says: []string{"counts.transitions"}},
+		"topics apply --dry-run":    {Arguments: []string{"topics", "apply", "--dry-run", "--topic-prefix", "counts."}, Lines: 1, Says: []string{"counts.transitions"}},
 		"no Kafka":                  {Arguments: []string{"detector", "--admin=", "--kafka-brokers", nowhere}, Lines: 1, Says: []string{nowhere}},
 		"no Postgres":               {Arguments: []string{"lastseen"}, Lines: 1, Says: []string{"postgres", "URL"}},
 		"a name with a blank":       {Arguments: []string{"detector", "--instance", "a b"}, Lines: 1, Says: []string{"instance", "a b"}},

@@ -42,7 +42,7 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		want  string // on standard output or standard error
 	}{
 		{"topics apply", kafka, "is there"},
-		{"topics check", kafka, "configured correctly"},
+		{"topics apply --dry-run", kafka, "configured correctly"},
 		{"replay --from -1h", kafka, event},
 		{"replay --source store", append(kafka, "--sqlite", filepath.Join(h.Dir, "stillhere.db")), event},
 		{"asof now --output csv", kafka, "1,online,"},
@@ -140,7 +140,7 @@ func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.
 func TestAnInterruptedToolFails(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{
-		{"erase", "1"}, {"export", "1"}, {"asof", "now"}, {"replay"}, {"topics", "check"}, {"record", "--out", "beats"},
+		{"erase", "1"}, {"export", "1"}, {"asof", "now"}, {"replay"}, {"topics", "apply", "--dry-run"}, {"record", "--out", "beats"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

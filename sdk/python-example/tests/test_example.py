@@ -45,7 +45,7 @@ class Server:
         """Makes the master of the server and the key of a gateway."""
         path = os.path.join(self.dir.name, "frame.keys")
         with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(subprocess.check_output([PROGRAM, "keys", "new"]))
+            file.write(subprocess.check_output([PROGRAM, "keys", "master"]))
         self.key = signing.GatewayKey(subprocess.check_output([PROGRAM, "keys", "gateway", "python", f"--frame-keys={path}"], text=True))
         return [f"--frame-keys={path}"]
 
