@@ -125,7 +125,7 @@ var Needs = slices.Concat(
 		onGroup(detectorGroup, "reading the policy in force, and which heartbeats detectors take", "Describe")),
 	named(roleNeeds("operator",
 		onTopic(schemas.Pipeline, "tenants set, policy set --tenant", "Read", "Write"),
-		onTopic(schemas.Erasures, "erase, tenants erase: saying who was erased", "Write"))),
+		onTopic(schemas.Erasures, "erase: saying who was erased", "Write"))),
 	roleNeeds("topics",
 		onTopic(everyTopic, "topics apply", "Create", "Describe", "DescribeConfigs", "AlterConfigs")),
 	named(roleNeeds("topics",

@@ -16,7 +16,7 @@ func TestEveryPlaceOfACommandLineIsCompletedByWhatMayStandThere(t *testing.T) {
 	}{
 		{"", []string{"dev", "replay", "topics"}, []string{"complete", "--config", "apply"}},
 		{"re", []string{"replay", "rebuild", "record"}, []string{"dev"}},
-		{"topics ", []string{"apply", "check", "acls"}, []string{"dev"}},
+		{"topics ", []string{"apply", "acls"}, []string{"dev"}},
 		{"topics apply --par", []string{"--partitions"}, nil},
 		{"replay --fo", []string{"--follow"}, []string{"--from"}},
 		{"replay --ou", []string{"--output", "--out"}, nil},

@@ -154,7 +154,7 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 		if _, _, err := tenantPolicy(ctx, cluster, *c.Tenant); err != nil {
 			return err
 		}
-		return changeTenant(ctx, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Wait)
+		return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Wait)
 	case len(asked.Names) == 0:
 		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -87,11 +89,11 @@ func (c *policySet) setTenant(ctx context.Context, cluster kafka.Config, tenant 
 	if err := admin.CheckRetention(ctx, cluster, p); err != nil {
 		return err
 	}
-	return changeTenant(ctx, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: &p}, c.Wait)
+	return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: &p}, c.Wait)
 }
 
-// changeTenant brings t into force, and waits for the detectors.
-func changeTenant(ctx context.Context, cluster kafka.Config, t schemas.TenantPolicy, wait time.Duration) error {
+// changeTenant brings t into force, waits for the detectors, and then says so on out.
+func changeTenant(ctx context.Context, out io.Writer, cluster kafka.Config, t schemas.TenantPolicy, wait time.Duration) error {
 	partitions, err := admin.CheckTopics(ctx, cluster)
 	if err != nil {
 		return err
@@ -108,9 +110,9 @@ func changeTenant(ctx context.Context, cluster kafka.Config, t schemas.TenantPol
 		return err
 	}
 	if t.Policy == nil {
-		fmt.Printf("tenant %q goes by the policy of the pipeline in all %d partitions\n", t.Tenant, partitions)
+		fmt.Fprintf(out, "tenant %q goes by the policy of the pipeline in all %d partitions\n", t.Tenant, partitions)
 	} else {
-		fmt.Printf("the policy of tenant %q is in force in all %d partitions\n", t.Tenant, partitions)
+		fmt.Fprintf(out, "the policy of tenant %q is in force in all %d partitions\n", t.Tenant, partitions)
 	}
 	return nil
 }

@@ -3,21 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"text/tabwriter"
+	"slices"
 
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/tools/output"
 )
 
-// tenantsSizes prints what the durable store holds of tenants.
-type tenantsSizes struct {
-	Changes bool `help:"Count the changes in the log, too, which reads all of it." env:"-"`
-	outputFlag
-	storeCommand
-}
-
-// tenantSize is what the command prints as JSON.
+// tenantSize is what tenants show --table users and changes print as JSON.
 type tenantSize struct {
 	Tenant  string `json:"tenant"`
 	Users   int64  `json:"users"`
@@ -26,54 +18,42 @@ type tenantSize struct {
 	Changes *int64 `json:"changes,omitempty"`
 }
 
-// columns are those of sizes; changes are among them if they are counted.
-func (c *tenantsSizes) columns() []output.Column[tenantSize] {
+// sizeColumns are those of sizes; changes are among them if they are counted.
+func sizeColumns(changes bool) []output.Column[tenantSize] {
 	all := []output.Column[tenantSize]{
 		{Name: "tenant", Value: func(s tenantSize) any { return s.Tenant }},
-		{Name: "users", Value: func(s tenantSize) any { return s.Users }},
-		{Name: "online", Value: func(s tenantSize) any { return s.Online }},
-		{Name: "away", Value: func(s tenantSize) any { return s.Away }},
+		{Head: "TENANT", Value: func(s tenantSize) any { return shownTenant(s.Tenant) }},
+		{Name: "users", Head: "USERS", Value: func(s tenantSize) any { return s.Users }},
+		{Name: "online", Head: "ONLINE", Value: func(s tenantSize) any { return s.Online }},
+		{Name: "away", Head: "AWAY", Value: func(s tenantSize) any { return s.Away }},
 	}
-	if c.Changes {
-		all = append(all, output.Column[tenantSize]{Name: "changes", Value: func(s tenantSize) any { return s.Changes }})
+	if changes {
+		all = append(all, output.Column[tenantSize]{Name: "changes", Head: "CHANGES", Value: func(s tenantSize) any { return s.Changes }})
 	}
 	return all
 }
 
-// Help is printed below the list of flags.
-func (*tenantsSizes) Help() string {
-	return `Users are those whose names the store knows. Online and away are visible users, as the store has them: a moment older than GET /presence/count. The figures are read from the tables of all users, which takes seconds for millions; no Kafka is needed.`
-}
-
-// Run prints.
-func (c *tenantsSizes) Run(ctx context.Context) (err error) {
+// sizes prints what the durable store holds of tenants.
+func (c *tenantsShow) sizes(ctx context.Context) (err error) {
 	from, closeStore, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	sizes, err := from.TenantSizes(ctx, c.Changes)
+	changes := c.Table == "changes"
+	sizes, err := from.TenantSizes(ctx, changes)
 	if err != nil {
 		return err
 	}
-	reports := make([]tenantSize, len(sizes))
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "TENANT\tUSERS\tONLINE\tAWAY")
-	if c.Changes {
-		fmt.Fprint(table, "\tCHANGES")
+	if c.Tenant != nil {
+		sizes = slices.DeleteFunc(sizes, func(s store.TenantSize) bool { return s.Tenant != *c.Tenant })
 	}
-	fmt.Fprintln(table)
+	reports := make([]tenantSize, len(sizes))
 	for i, s := range sizes {
 		reports[i] = tenantSize{Tenant: s.Tenant, Users: s.Users, Online: s.Online, Away: s.Away}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d", shownTenant(s.Tenant), s.Users, s.Online, s.Away)
-		if c.Changes {
+		if changes {
 			reports[i].Changes = &sizes[i].Changes
-			fmt.Fprintf(table, "\t%d", s.Changes)
 		}
-		fmt.Fprintln(table)
 	}
-	if c.Output != output.TableFormat {
-		return printRows(c.Output, rowsOf(reports), c.columns(), itself)
-	}
-	return table.Flush()
+	return printRows(c.Output, rowsOf(reports), sizeColumns(changes), itself)
 }

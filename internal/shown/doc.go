@@ -2,7 +2,7 @@
 // (shown.go), which users are present, hidden or erased (set.go), and, with --ids text, who was erased just now
 // (erasures.go):
 //
-//	DELETE, erase, tenants erase ──▶ [presence.erasures] ──▶ Erasures ──▶ names of these users are written again
+//	DELETE, erase ──▶ [presence.erasures] ──▶ Erasures ──▶ names of these users are written again
 //
 // A name is written with the first heartbeat of a user and every five minutes. An erasure makes the detector
 // forget it, so a user who goes on sending heartbeats would be stored without a name until then. Whoever

@@ -141,7 +141,7 @@ func TestTheErasureOfATenantShowsItsProgress(t *testing.T) {
 		if err != nil || status != http.StatusAccepted {
 			t.Fatalf("%d %s, %v", status, answer, err)
 		}
-		k.sees("1500", append([]string{"tenants", "sizes"}, store...)...)
-		k.progresses(number, append([]string{"tenants", "erase", tenant, "--yes", "--rate", "400"}, store...)...)
+		k.sees("1500", append([]string{"tenants", "show", "--table", "users"}, store...)...)
+		k.progresses(number, append([]string{"erase", "--all", "--tenant", tenant, "--yes"}, store...)...)
 	}
 }
