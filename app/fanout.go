@@ -80,7 +80,7 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 func newLiveDeliveries(d fanoutDeps, known *shown.Set, ready func() error) (component, error) {
 	config := delivery.Defaults()
 	config.HiddenOffline, config.MaxAge = d.config.HiddenOffline, liveMaxAge
-	deliverer, err := delivery.NewConsumer(config, channel.NewLive(d.bus), known.HiddenAfter,
+	deliverer, err := delivery.NewConsumer(config, channel.NewLive(d.bus).Deliver, known.HiddenAfter,
 		func(ctx context.Context, r *schemas.Record, reason error) error {
 			return d.producer.SendToDeadLetter(ctx, schemas.Deliveries, liveGroup, r, reason)
 		}, delivery.NewMetrics(d.registry), d.log)

@@ -18,7 +18,7 @@ func TestTheErasureOfAHiddenUserDoesNotSayThatTheUserWasOnline(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("nothing")
 	}
-	for _, r := range [][]schemas.UserID{{2}, nil} {
+	for _, r := range [][]string{{"2"}, nil} {
 		body, _ := schemas.Notice{Transition: c.Transition, Recipients: r}.Body()
 		if strings.Contains(string(body), `"previous_state":"online"`) {
 			t.Errorf("%s", body)

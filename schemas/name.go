@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,6 +45,17 @@ func (n Name) String() string {
 		return strconv.Quote(n.Text)
 	}
 	return strconv.Quote(n.Text) + " of tenant " + n.Tenant
+}
+
+// AppendText appends n.Text as a JSON string.
+func (n Name) AppendText(body []byte) []byte {
+	for i := range len(n.Text) {
+		if c := n.Text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			quoted, _ := json.Marshal(n.Text) // a text always can be
+			return append(body, quoted...)
+		}
+	}
+	return append(append(append(body, '"'), n.Text...), '"')
 }
 
 // checkOptional is Check for a name that may not be known.

@@ -17,24 +17,16 @@ type Notice struct {
 	// ID is the same whenever the same notice comes again.
 	ID         string
 	Transition *Transition
-	// Recipients are 1 to 1,000, ascending; nil in a channel of all transitions, which has none.
-	Recipients []UserID
-	// Names are those of Recipients in the same order, in pipelines with --ids text; empty where a
-	// name is not known. nil: no name is known. The tenant is that of Transition.Name.
-	Names []string
-	// Text says that users have names, even if none is known here.
-	Text bool
+	// User is the user who has changed, with --ids int the number as text; the zero value if the name is not known.
+	User Name
+	// Recipients are what 1 to 1,000 users of the same tenant are called, except for those whose names are not
+	// known; nil in a channel of all transitions, which has none.
+	Recipients []string
 }
 
 // Body is n as JSON, the body of a webhook and a line of the log: a NoticeMessage, or without
 // recipients a TransitionMessage.
-// In pipelines with --ids text user_id is the user's name, null if it is not known, beside it comes
-// the tenant unless it is the default one, and recipients are names; those that are not known are
-// left out, because no id is ever shown.
 func (n Notice) Body() ([]byte, error) {
-	if n.IsNamed() {
-		return n.namedBody()
-	}
 	if n.Recipients == nil {
 		return json.Marshal(n.transitionMessage())
 	}
@@ -52,8 +44,8 @@ func (n Notice) Event() string {
 // TransitionMessage is a transition as JSON: what a channel of all transitions sends. When a user
 // hides, state, times and devices are null, and nothing follows until the user is visible again.
 type TransitionMessage struct {
-	ID            string   `json:"id"` // the event id: the same whenever the transition comes again
-	UserID        UserID   `json:"user_id,string"`
+	ID            string   `json:"id"`      // the event id: the same whenever the transition comes again
+	UserID        *string  `json:"user_id"` // nil: the name is not known
 	State         *string  `json:"state"`
 	PreviousState *string  `json:"previous_state"`
 	Cause         string   `json:"cause"`
@@ -69,8 +61,8 @@ type TransitionMessage struct {
 
 func (n Notice) transitionMessage() TransitionMessage {
 	t := n.Transition
-	m := TransitionMessage{ID: n.ID, UserID: t.User, Cause: CauseWord(t.Cause), Visibility: VisibilityWord(t.Visibility),
-		At: t.At, Version: t.Version.String(), Tenant: t.Name.Tenant}
+	m := TransitionMessage{ID: n.ID, UserID: n.User.Shown().UserID, Cause: CauseWord(t.Cause), Visibility: VisibilityWord(t.Visibility),
+		At: t.At, Version: t.Version.String(), Tenant: n.User.Tenant}
 	if t.Visibility != Nobody {
 		state, previous := StateWord(t.To), StateWord(t.From)
 		m.State, m.PreviousState = &state, &previous
@@ -83,7 +75,7 @@ func (n Notice) transitionMessage() TransitionMessage {
 type NoticeMessage struct {
 	ID            string   `json:"id"`
 	EventID       string   `json:"event_id"`
-	UserID        UserID   `json:"user_id,string"`
+	UserID        *string  `json:"user_id"` // nil: the name is not known
 	State         string   `json:"state"`
 	PreviousState string   `json:"previous_state"`
 	Cause         string   `json:"cause"`
@@ -103,14 +95,10 @@ type NoticeMessage struct {
 // Message is n in the form of its JSON.
 func (n Notice) Message() NoticeMessage {
 	t := n.Transition
-	m := NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: t.User, State: StateWord(t.To),
+	return NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: n.User.Shown().UserID, State: StateWord(t.To),
 		PreviousState: StateWord(t.From), Cause: CauseWord(t.Cause), At: t.At,
 		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(),
-		Version: t.Version.String(), LeftOut: t.LeftOut, Tenant: t.Name.Tenant, Recipients: make([]string, len(n.Recipients))}
-	for i, r := range n.Recipients {
-		m.Recipients[i] = r.String()
-	}
-	return m
+		Version: t.Version.String(), LeftOut: t.LeftOut, Tenant: n.User.Tenant, Recipients: n.Recipients}
 }
 
 // The headers of a webhook's request besides those of CloudEvents.

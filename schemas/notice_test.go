@@ -11,7 +11,7 @@ import (
 func notice() Notice {
 	t := &Transition{User: 7, From: Offline, To: Online, At: 1_763_700_000_000, Cause: FirstBeat,
 		Kinds: SetOfKinds(Mobile), Visibility: Everyone, Version: 10}
-	return Notice{ID: "x", Transition: t, Recipients: []UserID{1}}
+	return Notice{ID: "x", Transition: t, User: Name{Text: "7"}, Recipients: []string{"1"}}
 }
 
 func TestAMessageSaysWhatWasLeftOutAndWhyADeviceOrAGatewayWent(t *testing.T) {
@@ -21,7 +21,7 @@ func TestAMessageSaysWhatWasLeftOutAndWhyADeviceOrAGatewayWent(t *testing.T) {
 		changed := *n.Transition
 		changed.Cause, changed.LeftOut = cause, 17
 		// As it comes from the topic.
-		d, err := DecodeDelivery((&Delivery{Transition: &changed, Recipients: n.Recipients}).Encode())
+		d, err := DecodeDelivery((&Delivery{Transition: &changed, Recipients: []UserID{1}}).Encode())
 		if err != nil {
 			t.Fatal(err)
 		}

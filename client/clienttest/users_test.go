@@ -67,9 +67,9 @@ func TestEveryReadAndDeliveryOfANamedServerHasNames(t *testing.T) {
 	}
 	ends := deliveries.Run(ctx, deliveries.Config{Kafka: server.Kafka(), Name: "push", Instance: "push-1", FromStart: true,
 		Log: slog.New(slog.DiscardHandler)}, deliveries.Func(func(_ context.Context, n schemas.Notice) error {
-		names := slices.Sorted(slices.Values(n.Names))
-		if n.Transition.Name.Text != batch || !slices.Equal(names, []string{"bob", "eve"}) {
-			t.Errorf("delivered %v to %v", n.Transition.Name, n.Names)
+		names := slices.Sorted(slices.Values(n.Recipients))
+		if n.User.Text != batch || !slices.Equal(names, []string{"bob", "eve"}) {
+			t.Errorf("delivered %v to %v", n.User, n.Recipients)
 		}
 		cancel()
 		return nil

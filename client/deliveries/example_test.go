@@ -32,7 +32,7 @@ type push struct{ done func() }
 
 func (p push) Deliver(_ context.Context, n schemas.Notice) error {
 	for _, recipient := range n.Recipients {
-		fmt.Printf("to %d: user %d is %s\n", recipient, n.Transition.User, n.Message().State)
+		fmt.Printf("to %s: user %s is %s\n", recipient, n.User.Text, n.Message().State)
 	}
 	p.done()
 	return nil

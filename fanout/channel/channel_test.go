@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -26,8 +27,8 @@ func item(offset int64, user schemas.UserID, version schemas.Version, recipients
 	return delivery.Item{Delivery: &schemas.Delivery{Transition: t, Recipients: recipients}, Record: schemas.Record{Partition: 3, Offset: offset}}
 }
 
-func notice() schemas.Notice {
-	return schemas.Notice{ID: "x", Transition: item(1, 7, 10).Delivery.Transition, Recipients: []schemas.UserID{1}}
+func notice(recipients ...string) schemas.Notice {
+	return schemas.Notice{ID: "x", Transition: item(1, 7, 10).Delivery.Transition, User: schemas.Name{Text: "7"}, Recipients: recipients}
 }
 
 func batch(items ...delivery.Item) stream.Batch[delivery.Item] {
@@ -39,7 +40,8 @@ func consumer(t *testing.T, c delivery.Channel) *delivery.Consumer {
 	t.Helper()
 	config := delivery.Defaults()
 	config.FirstWait = 20 * time.Millisecond
-	made, err := delivery.NewConsumer(config, c, nil, func(context.Context, *schemas.Record, error) error { return nil },
+	take := func(ctx context.Context, n delivery.Notice) error { return c.Deliver(ctx, n.Shown(identity.Users{})) }
+	made, err := delivery.NewConsumer(config, take, nil, func(context.Context, *schemas.Record, error) error { return nil },
 		delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

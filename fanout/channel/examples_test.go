@@ -3,7 +3,6 @@ package channel
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"os/exec"
@@ -45,7 +44,7 @@ func TestTheExamplesDeliverToEachRecipientOnceAndRefuseForgeries(t *testing.T) {
 // seen a request could.
 func replay(t *testing.T, client *http.Client, url string, n schemas.Notice) {
 	t.Helper()
-	body, err := json.Marshal(n.Message())
+	body, err := n.Body()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +80,7 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 	_, url, _ := strings.Cut(lines.Text(), "listening on ")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	n := notice()
-	n.Recipients = []schemas.UserID{1, 2}
+	n := notice("1", "2")
 	for _, secret := range []string{forged, shared, shared} {
 		hook, err := NewWebhook(WebhookConfig{Private: true, URL: url, Source: "/here", Secret: []byte(secret), Client: client}, slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -93,7 +91,7 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 		}
 	}
 	replay(t, client, url, n)
-	n.ID, n.Recipients = "y", []schemas.UserID{3}
+	n.ID, n.Recipients = "y", []string{"3"}
 	hook, _ := NewWebhook(WebhookConfig{Private: true, URL: url, Source: "/here", Secret: []byte(shared), Client: client}, slog.New(slog.DiscardHandler))
 	if err := hook.Deliver(t.Context(), n); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,6 +21,6 @@ type Live struct{ bus Bus }
 func NewLive(bus Bus) *Live { return &Live{bus} }
 
 // Deliver puts a notice on the bus.
-func (l *Live) Deliver(ctx context.Context, n schemas.Notice) error {
-	return l.bus.PublishDelivery(ctx, &schemas.Delivery{Transition: n.Transition, Recipients: n.Recipients, Names: n.Names})
+func (l *Live) Deliver(ctx context.Context, n delivery.Notice) error {
+	return l.bus.PublishDelivery(ctx, n.Delivery)
 }

@@ -102,7 +102,7 @@ func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "stillhere",
 		"Ce-Specversion": "1.0", "Ce-Id": n.ID, "Ce-Source": w.source, "Ce-Type": n.Event(),
-		"Ce-Time": n.Transition.At.String(), "Ce-Subject": subject(n), "Ce-Tenant": n.Transition.Name.Tenant,
+		"Ce-Time": n.Transition.At.String(), "Ce-Subject": subject(n.User.Text), "Ce-Tenant": n.User.Tenant,
 		schemas.IdempotencyHeader: n.ID,
 	} {
 		if value != "" {
@@ -122,14 +122,11 @@ func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
 	return w.judge(response)
 }
 
-// subject is the CloudEvents subject: the user's id, or the name in text mode, empty if it is not
+// subject is the CloudEvents subject: what the user is called, empty if it is not
 // known. Like CloudEvents' HTTP binding (section 3.1.3.2) it percent-encodes what headers cannot hold.
-func subject(n schemas.Notice) string {
-	if !n.IsNamed() {
-		return n.Transition.User.String()
-	}
+func subject(name string) string {
 	var encoded []byte
-	for _, c := range []byte(n.Transition.Name.Text) {
+	for _, c := range []byte(name) {
 		if c <= ' ' || c > '~' || c == '"' || c == '%' {
 			encoded = fmt.Appendf(encoded, "%%%02X", c)
 		} else {

@@ -34,7 +34,7 @@ func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
 			t.Errorf("id %q, key %q", id, r.Header.Get(schemas.IdempotencyHeader))
 		}
 		var m schemas.NoticeMessage
-		if err := json.Unmarshal(body, &m); err != nil || m.UserID != 7 || m.State != "online" || !slices.Equal(m.Recipients, []string{"1", "2"}) {
+		if err := json.Unmarshal(body, &m); err != nil || *m.UserID != "7" || m.State != "online" || !slices.Equal(m.Recipients, []string{"1", "2"}) {
 			t.Errorf("%s: %v", body, err)
 		}
 		keys[r.Header.Get(schemas.IdempotencyHeader)]++
@@ -71,7 +71,6 @@ func TestATransitionIsASignedCloudEventOfItsOwnTypeAndAHideSaysNothingElse(t *te
 		t.Fatal(err)
 	}
 	comes, hides := notice(), notice()
-	comes.Recipients, hides.Recipients = nil, nil
 	hidden := *comes.Transition
 	hidden.Cause, hidden.Visibility, hidden.LastSeen = schemas.VisibilityChange, schemas.Nobody, hidden.At
 	hides.Transition = &hidden
@@ -151,10 +150,8 @@ func TestTheSubjectOfANamedUserIsTheEncodedNameAndNeverAnID(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []schemas.Name{{Tenant: "acme", Text: "a \"b\"%\r\né"}, {Text: "@a:b.c"}, {}} {
-		n := notice()
-		named := *n.Transition
-		named.Name = name
-		n.Transition, n.Text = &named, true
+		n := notice("1")
+		n.User = name
 		if err := hook.Deliver(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}

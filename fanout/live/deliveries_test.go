@@ -100,7 +100,7 @@ func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	t.Helper()
 	d := &deliveries{t: t, register: shown.NewSet()}
 	var err error
-	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus), d.register.HiddenAfter,
+	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus).Deliver, d.register.HiddenAfter,
 		func(context.Context, *schemas.Record, error) error {
 			t.Error("sent to the dead-letter topic")
 			return nil

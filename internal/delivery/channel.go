@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -17,6 +18,46 @@ type Channel interface {
 	// recipients. Permanent marks errors for which that is pointless; After says how long to wait.
 	// It returns when ctx ends, after Config.Timeout.
 	Deliver(ctx context.Context, n schemas.Notice) error
+}
+
+// Notice is a delivery to those of its recipients who have not received it and may. It must not be modified.
+type Notice struct {
+	// ID is the same whenever the same notice comes again.
+	ID string
+	*schemas.Delivery
+}
+
+// Shown is n as a Channel gets it: with what users are called.
+func (n Notice) Shown(users identity.Users) schemas.Notice {
+	t := n.Transition
+	if n.Names != nil || t.Name != (schemas.Name{}) {
+		users = identity.Named(identity.Key{}) // clients do not configure that users have names
+	}
+	shown := schemas.Notice{ID: n.ID, Transition: t, User: users.Called(t.User, t.Name)}
+	if n.Recipients != nil {
+		shown.Recipients = make([]string, 0, len(n.Recipients))
+	}
+	for i, id := range n.Recipients {
+		var name schemas.Name
+		if i < len(n.Names) {
+			name.Text = n.Names[i]
+		}
+		if name = users.Called(id, name); name.Text != "" {
+			shown.Recipients = append(shown.Recipients, name.Text)
+		}
+	}
+	return shown
+}
+
+// to is d to some of its recipients; both ascend.
+func to(some []schemas.UserID, d *schemas.Delivery) *schemas.Delivery {
+	part := &schemas.Delivery{Transition: d.Transition, Recipients: some}
+	for i, name := range d.Names {
+		if n := len(part.Names); n < len(some) && some[n] == d.Recipients[i] {
+			part.Names = append(part.Names, name)
+		}
+	}
+	return part
 }
 
 // Permanent marks an error after which another try is pointless.

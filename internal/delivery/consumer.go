@@ -27,6 +27,9 @@ type Item struct {
 // everybody stands in the dedup cache for whoever reads a channel of all transitions.
 var everybody = []schemas.UserID{0}
 
+// Take delivers n as Channel.Deliver does.
+type Take func(ctx context.Context, n Notice) error
+
 // DeadLetter writes a record that could not be delivered to the dead-letter topic. The record counts
 // as handled when it returns nil.
 type DeadLetter func(ctx context.Context, r *schemas.Record, reason error) error
@@ -36,11 +39,10 @@ type DeadLetter func(ctx context.Context, r *schemas.Record, reason error) error
 // queues are in partition.go.
 type Consumer struct {
 	config      Config
-	channel     Channel
+	take        Take
 	hiddenAfter HiddenAfter
 	erasedAfter ErasedAfter // nil: nobody is erased
 	refused     Refused     // nil: nobody is refused
-	text        bool        // users have names
 	tenants     Tenants
 	deadLetter  DeadLetter
 	metrics     *Metrics
@@ -86,7 +88,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 }
 
 // NewConsumer makes a Consumer. hides says before each try who is hidden by now; nil: nobody.
-func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter DeadLetter, metrics *Metrics, log *slog.Logger,
+func NewConsumer(config Config, take Take, hides HiddenAfter, deadLetter DeadLetter, metrics *Metrics, log *slog.Logger,
 ) (*Consumer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
@@ -98,7 +100,7 @@ func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter D
 	if config.Rate > 0 {
 		limit = rate.Limit(config.Rate)
 	}
-	return &Consumer{config: config, channel: channel, limit: rate.NewLimiter(limit, 1), hiddenAfter: hides, deadLetter: deadLetter,
+	return &Consumer{config: config, take: take, limit: rate.NewLimiter(limit, 1), hiddenAfter: hides, deadLetter: deadLetter,
 		metrics: metrics, log: log, seen: NewDelivered(config.Remember), partitions: map[int32]*partition{},
 		jitter: func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
@@ -125,10 +127,10 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	notice := schemas.Notice{ID: t.EventID().String(), Transition: t, Text: c.text}
+	notice := Notice{ID: t.EventID().String(), Delivery: item.Delivery}
 	if item.Delivery.Recipients != nil {
-		notice.ID, notice.Recipients = fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), fresh
-		notice.Names = namesOf(fresh, recipients, item.Delivery.Names)
+		notice.ID = fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset)
+		notice.Delivery = to(fresh, item.Delivery)
 	}
 	err := c.old(item)
 	if err == nil {
@@ -154,7 +156,7 @@ func (p *partition) deliver(q *queue, item *Item) error {
 }
 
 // recipientsOf counts the recipients; a transition for everybody counts as one.
-func recipientsOf(n schemas.Notice) float64 {
+func recipientsOf(n Notice) float64 {
 	if n.Recipients == nil {
 		return 1
 	}
@@ -201,7 +203,7 @@ func (c *Consumer) old(item *Item) error {
 
 // retry tries until the delivery succeeds, fails for good or has used its attempts. It removes
 // refused recipients from n.
-func (p *partition) retry(q *queue, n *schemas.Notice) error {
+func (p *partition) retry(q *queue, n *Notice) error {
 	c := p.c
 	tries, asked := 0, 0
 	for {
@@ -241,7 +243,7 @@ func (p *partition) retry(q *queue, n *schemas.Notice) error {
 
 // try tries once, when there is a slot and the rate allows it. Without recipients who may receive it,
 // it does nothing.
-func (p *partition) try(q *queue, n *schemas.Notice) error {
+func (p *partition) try(q *queue, n *Notice) error {
 	c := p.c
 	leave, err := p.enter(q.failing)
 	if err != nil {
@@ -261,7 +263,7 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 	defer cancel()
 	err = c.withhold(ctx, n)
 	if err == nil && recipientsOf(*n) > 0 {
-		err = c.channel.Deliver(ctx, *n)
+		err = c.take(ctx, *n)
 	}
 	if err != nil && p.ctx.Err() != nil {
 		return errReleased
@@ -270,14 +272,14 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 }
 
 // hidden reports whether the user is hidden by now and n says more than that.
-func (c *Consumer) hidden(n *schemas.Notice) bool {
+func (c *Consumer) hidden(n *Notice) bool {
 	t := n.Transition
 	saysSo := n.Recipients == nil && t.Visibility == schemas.Nobody || c.config.HiddenOffline && t.To == schemas.Offline
 	return !saysSo && c.hiddenAfter(t.User, t.Version)
 }
 
 // withhold removes the recipients of n who may not see the user.
-func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
+func (c *Consumer) withhold(ctx context.Context, n *Notice) error {
 	if c.refused == nil || n.Recipients == nil {
 		return nil
 	}
@@ -289,31 +291,14 @@ func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
 		return nil
 	}
 	c.metrics.Withheld.WithLabelValues(notAllowed).Add(float64(len(refused)))
-	all := n.Recipients
-	n.Recipients = slices.DeleteFunc(slices.Clone(all), func(r schemas.UserID) bool {
+	n.Delivery = to(slices.DeleteFunc(slices.Clone(n.Recipients), func(r schemas.UserID) bool {
 		refuse := len(refused) > 0 && refused[0] == r
 		if refuse {
 			refused = refused[1:]
 		}
 		return refuse
-	})
-	n.Names = namesOf(n.Recipients, all, n.Names)
+	}), n.Delivery)
 	return nil
-}
-
-// namesOf returns the names of some of all, whose names are given; both ascend. It returns nil where
-// there are no names.
-func namesOf(some, all []schemas.UserID, names []string) []string {
-	if names == nil {
-		return nil
-	}
-	chosen := make([]string, 0, len(some))
-	for i, id := range all {
-		if len(chosen) < len(some) && some[len(chosen)] == id {
-			chosen = append(chosen, names[i])
-		}
-	}
-	return chosen
 }
 
 func (c *Consumer) waitAfter(tries int, err error) time.Duration {

@@ -31,12 +31,12 @@ func item(offset int64, user schemas.UserID, version schemas.Version, recipients
 // fake is a channel that does what it is told.
 type fake struct {
 	mu    sync.Mutex
-	told  []schemas.Notice
+	told  []Notice
 	tries []time.Time
-	fail  func(schemas.Notice) error
+	fail  func(Notice) error
 }
 
-func (f *fake) Deliver(_ context.Context, n schemas.Notice) error {
+func (f *fake) Deliver(_ context.Context, n Notice) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tries = append(f.tries, time.Now())
@@ -61,10 +61,12 @@ func (l *letters) setAside(_ context.Context, _ *schemas.Record, reason error) e
 	return nil
 }
 
-func newConsumer(t *testing.T, config Config, c Channel) (*Consumer, *letters) {
+func newConsumer(t *testing.T, config Config, c interface {
+	Deliver(ctx context.Context, n Notice) error
+}) (*Consumer, *letters) {
 	t.Helper()
 	l := &letters{}
-	made, err := NewConsumer(config, c, nil, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler))
+	made, err := NewConsumer(config, c.Deliver, nil, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func TestARecipientReceivesEachVersionOnceAndNoneOlder(t *testing.T) {
 }
 
 // awayFor7 fails for what user 7 does.
-func awayFor7(n schemas.Notice) error {
+func awayFor7(n Notice) error {
 	if n.Transition.User == 7 {
 		return errAway
 	}
@@ -149,7 +151,7 @@ func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 
 func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
-	f := &fake{fail: func(schemas.Notice) error { return Permanent(errAway) }}
+	f := &fake{fail: func(Notice) error { return Permanent(errAway) }}
 	c, l := newConsumer(t, Defaults(), f)
 	for range 2 { // the second time because another of the batch could not be sent to the dead-letter topic, say
 		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(l.reasons) != 1 || len(f.tries) != 1 {
@@ -224,7 +226,7 @@ func TestAfterAStopTheSameBatchGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &fake{}
-	f.fail = func(n schemas.Notice) error {
+	f.fail = func(n Notice) error {
 		if n.Transition.User == 15 {
 			cancel()
 			return errAway
@@ -264,7 +266,7 @@ func TestAWaitThatTheReceiverAsksForIsBoundedByMaxWait(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: 200 * time.Millisecond, 5 * time.Second: 5 * time.Second, time.Hour: 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			fails := 1
-			f := &fake{fail: func(schemas.Notice) error {
+			f := &fake{fail: func(Notice) error {
 				if fails--; fails >= 0 {
 					return After(asked, errAway)
 				}
@@ -301,7 +303,7 @@ func TestWhoMayNotSeeTheUserWhenATryBeginsReceivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := map[schemas.UserID]bool{}
 		f := &fake{}
-		f.fail = func(n schemas.Notice) error {
+		f.fail = func(n Notice) error {
 			if len(f.tries) > 1 || n.Transition.User != 7 {
 				return nil
 			}

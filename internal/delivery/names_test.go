@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,27 +9,32 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestNamesStayWithTheirRecipients(t *testing.T) {
+func TestANoticeHasTheNamesOfItsRecipientsAndNoIDOfAUserWithAName(t *testing.T) {
 	t.Parallel()
-	all, names := []schemas.UserID{2, 5, 7, 9}, []string{"two", "", "seven", "nine"}
+	named, nameless, unnamed := item(1, 7, 10, 2, 5, 7, 9).Delivery, item(1, 7, 10, 2, 5, 7, 9).Delivery, item(1, 7, 10, 2, 5).Delivery
+	named.Names, nameless.Transition.Name.Text = []string{"two", "", "seven", "nine"}, "ann"
+	people := identity.Named(identity.Key{1})
 	for _, c := range []struct {
-		some []schemas.UserID
-		want []string
+		of    *schemas.Delivery
+		some  []schemas.UserID
+		users identity.Users
+		want  string
 	}{
-		{all, names},
-		{[]schemas.UserID{2, 9}, []string{"two", "nine"}},
-		{[]schemas.UserID{5, 7}, []string{"", "seven"}},
-		{nil, []string{}},
+		{named, named.Recipients, people, "[two seven nine]"},
+		{named, []schemas.UserID{2, 9}, people, " [two nine]"},
+		{named, []schemas.UserID{5, 7}, identity.Users{}, " [seven]"}, // of a client
+		{nameless, []schemas.UserID{5, 7}, identity.Users{}, "ann []"},
+		{unnamed, []schemas.UserID{5}, people, " []"},
+		{unnamed, []schemas.UserID{5}, identity.Users{}, "7 [5]"},
 	} {
-		if got := namesOf(c.some, all, names); !slices.Equal(got, c.want) || got == nil {
-			t.Errorf("%v: %q, want %q", c.some, got, c.want)
+		n := Notice{Delivery: to(c.some, c.of)}.Shown(c.users)
+		if got := fmt.Sprint(n.User.Text, " ", n.Recipients); strings.TrimSpace(got) != strings.TrimSpace(c.want) || n.Recipients == nil {
+			t.Errorf("%v: %s, want %s", c.some, got, c.want)
 		}
-	}
-	if got := namesOf(all, all, nil); got != nil {
-		t.Errorf("names %q of a delivery without names", got)
 	}
 }
 

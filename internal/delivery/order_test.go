@@ -19,7 +19,7 @@ type slow struct {
 	both bool // one user was told of twice at the same time
 }
 
-func (s *slow) Deliver(_ context.Context, n schemas.Notice) error {
+func (s *slow) Deliver(_ context.Context, n Notice) error {
 	user := n.Transition.User
 	s.mu.Lock()
 	s.both = s.both || s.busy[user]

@@ -14,7 +14,7 @@ func TestDeliveriesToOneRecipientStayInOrderThroughFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := map[schemas.Version]int{}
-		f := &fake{fail: func(n schemas.Notice) error {
+		f := &fake{fail: func(n Notice) error {
 			if tries[n.Transition.Version]++; n.Transition.User == 7 && n.Transition.Version%2 == 0 && tries[n.Transition.Version] < 4 {
 				return errAway
 			}

@@ -85,16 +85,16 @@ func NewRunner(j Job) (*Runner, error) {
 	if j.Transitions {
 		group, topic = group+ofTransitions, schemas.Transitions
 	}
+	deliver := func(ctx context.Context, n Notice) error { return j.Channel.Deliver(ctx, n.Shown(j.Kafka.Users)) }
 	hidden := shown.NewHiddenSet()
 	var producer *kafka.Producer
-	deliverer, err := NewConsumer(j.Settings, j.Channel, hidden.HiddenAfter, func(ctx context.Context, r *schemas.Record, reason error) error {
+	deliverer, err := NewConsumer(j.Settings, deliver, hidden.HiddenAfter, func(ctx context.Context, r *schemas.Record, reason error) error {
 		return producer.SendToDeadLetter(ctx, topic, group, r, reason)
 	}, NewMetrics(j.Registry), j.Log)
 	if err != nil {
 		return nil, err
 	}
 	deliverer.Serve(j.Tenants)
-	deliverer.text = j.Kafka.Users.Text()
 	deliverer.Authorize(j.Refused)
 	deliverer.WithholdErased(hidden.ErasedAfter)
 	metrics := kafka.NewMetrics(j.Registry)

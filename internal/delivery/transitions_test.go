@@ -23,7 +23,7 @@ func TestAChannelOfAllTransitionsSendsEachVersionOnceInOrderThroughFailures(t *t
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := map[schemas.Version]int{}
-		f := &fake{fail: func(n schemas.Notice) error {
+		f := &fake{fail: func(n Notice) error {
 			if tries[n.Transition.Version]++; n.Transition.User == 7 && tries[n.Transition.Version] < 3 {
 				return errAway
 			}
@@ -52,14 +52,14 @@ func TestOfAUserWhoHidesAChannelOfAllTransitionsSendsTheHideAndNothingElse(t *te
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		up := time.Now().Add(time.Second)
-		f := &fake{fail: func(schemas.Notice) error {
+		f := &fake{fail: func(Notice) error {
 			if time.Now().Before(up) {
 				return errAway
 			}
 			return nil
 		}}
 		var hidden atomic.Int64 // the newest transition of the hidden user
-		c, err := NewConsumer(Defaults(), f, func(_ schemas.UserID, version schemas.Version) bool { return hidden.Load() > int64(version) },
+		c, err := NewConsumer(Defaults(), f.Deliver, func(_ schemas.UserID, version schemas.Version) bool { return hidden.Load() > int64(version) },
 			nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -107,14 +107,14 @@ func TestNothingFromBeforeAnErasureIsSentNotEvenAHideAndNotAfterARestart(t *test
 	synctest.Test(t, func(t *testing.T) {
 		var erased atomic.Int64
 		up := time.Now().Add(time.Second)
-		f := &fake{fail: func(schemas.Notice) error {
+		f := &fake{fail: func(Notice) error {
 			if time.Now().Before(up) {
 				return errAway
 			}
 			return nil
 		}}
 		consumer := func() *Consumer {
-			c, err := NewConsumer(Defaults(), f, nil, nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
+			c, err := NewConsumer(Defaults(), f.Deliver, nil, nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	encoding "encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -125,7 +124,8 @@ func (u Users) User(field, tenant, text string) (schemas.UserID, schemas.Name, e
 	return u.ID(tenant, text), name, nil
 }
 
-// Called is what callers call the user with an id and a remembered name; the zero value if that is not known.
+// Called is what callers call the user with an id and a remembered name: in int mode, where none is remembered,
+// the number. It is the zero value if the name is not known.
 func (u Users) Called(id schemas.UserID, name schemas.Name) schemas.Name {
 	if !u.text {
 		return schemas.Name{Text: id.String()}
@@ -138,17 +138,7 @@ func (u Users) AppendCalled(json []byte, id schemas.UserID, name schemas.Name) [
 	if !u.text {
 		return append(strconv.AppendInt(append(json, '"'), int64(id), 10), '"')
 	}
-	return appendText(json, name.Text)
-}
-
-func appendText(json []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			quoted, _ := encoding.Marshal(text) // a text always can be
-			return append(json, quoted...)
-		}
-	}
-	return append(append(append(json, '"'), text...), '"')
+	return name.AppendText(json)
 }
 
 // Same reports whether two remembered names of one id are of one user. A name that is not known is nobody's.

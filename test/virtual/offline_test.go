@@ -215,7 +215,7 @@ func (l *noticeLines) of(user schemas.UserID) (delivered []schemas.NoticeMessage
 		}
 		one := m.NoticeMessage
 		one.At, one.LastSeenAt, one.LastActiveAt = schemas.MillisOf(m.At), schemas.MillisOf(m.LastSeen), schemas.MillisOf(m.LastActive)
-		if one.UserID == user {
+		if *one.UserID == user.String() {
 			delivered = append(delivered, one)
 		}
 	}

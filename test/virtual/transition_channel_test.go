@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -36,26 +37,27 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	var m schemas.TransitionMessage
 	body, _ := io.ReadAll(request.Body)
 	err := json.Unmarshal(body, &m)
-	if m.UserID == slow {
+	user, err2 := schemas.ParseUserID("user_id", *m.UserID)
+	if user == slow {
 		time.Sleep(3 * time.Second)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil || request.Header.Get("Ce-Type") != schemas.TransitionEvent || request.Header.Get(schemas.IdempotencyHeader) != m.ID {
+	if errors.Join(err, err2) != nil || request.Header.Get("Ce-Type") != schemas.TransitionEvent || request.Header.Get(schemas.IdempotencyHeader) != m.ID {
 		r.fault = string(body)
 	}
 	r.tries[m.ID]++
 	switch {
-	case m.UserID == flaky && r.tries[m.ID] <= 2:
+	case user == flaky && r.tries[m.ID] <= 2:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
-	case m.UserID == refused:
+	case user == refused:
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-	if !slices.ContainsFunc(r.got[m.UserID], func(before schemas.TransitionMessage) bool { return before.ID == m.ID }) {
-		r.got[m.UserID] = append(r.got[m.UserID], m)
+	if !slices.ContainsFunc(r.got[user], func(before schemas.TransitionMessage) bool { return before.ID == m.ID }) {
+		r.got[user] = append(r.got[user], m)
 	}
 }
 

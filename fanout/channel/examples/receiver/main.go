@@ -62,8 +62,12 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	// five minutes could change the header.
 	if !r.seen[m.ID] {
 		r.seen[m.ID] = true
+		user := "whose name is not known"
+		if m.UserID != nil {
+			user = *m.UserID
+		}
 		for _, recipient := range m.Recipients {
-			fmt.Printf("tell %s: user %d is %s\n", recipient, m.UserID, m.State)
+			fmt.Printf("tell %s: user %s is %s\n", recipient, user, m.State)
 		}
 	}
 	w.WriteHeader(http.StatusNoContent)
