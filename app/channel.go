@@ -48,7 +48,7 @@ type ChannelRun struct {
 // Deliveries says how deliveries are tried. The tags describe the flags of "channel webhook"
 // that set the fields.
 type Deliveries struct {
-	Attempts    int           `help:"Maximum tries of a delivery before it goes to the dead-letter topic." default:"8"`
+	Attempts    int           `kong:"-"` // before a delivery goes to the dead-letter topic
 	FirstWait   time.Duration `kong:"-"` // before the second try; it doubles, with jitter
 	MaxWait     time.Duration `kong:"-"` // also if the receiver asks for more with Retry-After
 	Timeout     time.Duration `help:"Timeout of a try." default:"10s"`

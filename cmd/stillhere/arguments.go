@@ -110,7 +110,7 @@ func (a givenArguments) checkInstants(first string) error {
 	if len(given) == 0 || first == "" || closed || strings.Trim(first, "0123456789") == "" {
 		return nil
 	}
-	if _, err := replay.ParseInstant("--at", first, time.UTC, time.Now()); err != nil {
+	if _, err := replay.ParseInstant("--at", first, time.Now()); err != nil {
 		return nil // a user
 	}
 	return misused(fmt.Errorf("<time>, --at: one instant can be given, and not both %s and %s; \"--\" goes before a user of that name",

@@ -143,7 +143,7 @@ func openHeartbeats(ctx context.Context, cluster kafka.Config, from string) (*ba
 	var since schemas.Millis
 	if from != "" {
 		var err error
-		if since, err = instant("--from", from, time.UTC); err != nil {
+		if since, err = instant("--from", from); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -66,14 +66,14 @@ type channelLog struct {
 	kafkaFlags
 	accessFlags
 	tenantFlags
-	New bool `help:"Skip deliveries from before now." env:"-"`
+	FromStart bool `help:"Start at the beginning of the topic instead of now." env:"-"`
 	logFlags
 }
 
 // Run prints until ctx ends.
 func (c *channelLog) Run(ctx context.Context) error {
 	run := app.ChannelRun{Name: "log", Kafka: c.Kafka, Config: app.DefaultDeliveries(), Channel: channel.NewLog(os.Stdout),
-		FromStart: !c.New, WithoutGroup: true}
+		FromStart: c.FromStart, WithoutGroup: true}
 	c.tenantFlags.apply(&run)
 	if err := c.accessFlags.apply(&run); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	}
 	usual := app.DefaultDeliveries()
 	c.Deliveries.FirstWait, c.Deliveries.MaxWait, c.Deliveries.Remember = usual.FirstWait, usual.MaxWait, usual.Remember
-	c.Deliveries.Concurrency = usual.Concurrency
+	c.Deliveries.Concurrency, c.Deliveries.Attempts = usual.Concurrency, usual.Attempts
 	run := app.ChannelRun{Name: c.Name, Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: c.Deliveries, Channel: hook,
 		FromStart: c.FromStart, AdminServer: c.Server}
 	c.tenantFlags.apply(&run)

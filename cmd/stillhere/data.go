@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"time"
-	_ "time/tzdata" // --tz works where the machine has no time zones
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -22,15 +21,12 @@ import (
 type dataFlags struct {
 	Tenant    *string `help:"With --ids text: include only users of this tenant. Default: all tenants; if users are given the default tenant." env:"-" group:"What:"`
 	Partition []int32 `help:"Include only these partitions." env:"-" group:"What:"`
-	TZ        string  `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
 
 	Output  string `help:"${output} Default: table on a terminal, else jsonl." type:"format" takes:"table,json,jsonl,csv,parquet" env:"-" group:"Output:"`
 	ShowIDs bool   `name:"show-ids" help:"With --ids text: add the column user_id, with the internal ids, to tenant and name." env:"-" group:"Output:"`
 	Out     string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
 
 	sourceFlags
-
-	zone *time.Location
 }
 
 // sourceFlags say where changes are read from.
@@ -44,11 +40,6 @@ type sourceFlags struct {
 
 // AfterApply is called by the parser.
 func (f *dataFlags) AfterApply() error {
-	zone, err := time.LoadLocation(f.TZ)
-	if err != nil {
-		return fmt.Errorf("--tz: %q is no time zone: it must be like UTC or Europe/Berlin", f.TZ)
-	}
-	f.zone = zone
 	if f.Postgres != "" && f.SQLite != "" {
 		return errors.New("--postgres, --sqlite: only one of the two can be asked")
 	}
@@ -71,13 +62,13 @@ func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
 	if text == "" {
 		return 0, nil
 	}
-	return instant(name, text, f.zone)
+	return instant(name, text)
 }
 
 // instant reads a time of a flag, and says on standard error if it is in the future.
-func instant(name, text string, zone *time.Location) (schemas.Millis, error) {
+func instant(name, text string) (schemas.Millis, error) {
 	now := time.Now()
-	at, err := replay.ParseInstant(name, text, zone, now)
+	at, err := replay.ParseInstant(name, text, now)
 	if err == nil && at > schemas.MillisOf(now) {
 		fmt.Fprintf(os.Stderr, "stillhere: %s is in the future: %s is in %s\n", name, at, lasting(time.Duration(at-schemas.MillisOf(now))*time.Millisecond))
 	}

@@ -82,7 +82,7 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	}
 	o := explain.Options{Event: event, Settings: settings, Prefix: c.Kafka.Prefix, ShowIDs: c.ShowIDs}
 	if c.At != "" {
-		if o.At, err = instant("--at", c.At, time.UTC); err != nil {
+		if o.At, err = instant("--at", c.At); err != nil {
 			return err
 		}
 		o.At = min(o.At, schemas.MillisOf(time.Now())) // nobody knows more

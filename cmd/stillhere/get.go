@@ -146,7 +146,7 @@ func (c *historyCommand) Run(ctx context.Context) error {
 		if bound.text == "" {
 			continue
 		}
-		at, err := instant(bound.name, bound.text, time.UTC)
+		at, err := instant(bound.name, bound.text)
 		if err != nil {
 			return err
 		}

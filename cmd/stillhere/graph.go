@@ -70,8 +70,8 @@ func (g graphStore) with(ctx context.Context, do func(*graph.Store, naming) erro
 
 type graphLoad struct {
 	graphStore
-	File string `arg:"" help:"The file. With --ids text a name with commas or quotes is in quotes, as in CSV, or a tab is between both names." type:"existingfile"`
-	Anew bool   `help:"Start from the beginning of the file, even if a part was loaded before."`
+	File      string `arg:"" help:"The file. With --ids text a name with commas or quotes is in quotes, as in CSV, or a tab is between both names." type:"existingfile"`
+	FromStart bool   `help:"Start from the beginning of the file, even if a part was loaded before." env:"-"`
 }
 
 // badShown is how many bad lines are printed; the rest are counted.
@@ -91,7 +91,7 @@ func (c *graphLoad) Run(ctx context.Context) error {
 	line, begun, bad := progress.Stderr(), time.Now(), 0
 	return c.with(ctx, func(store *graph.Store, of naming) error {
 		report, err := graph.Load(ctx, store, file, graph.LoadOptions{
-			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.Anew, Users: of.users, Tenant: of.tenant,
+			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.FromStart, Users: of.users, Tenant: of.tenant,
 			Bad: func(number int64, err error) {
 				if bad++; bad <= badShown {
 					line.Note("line %d: %v", number, err)
@@ -106,7 +106,7 @@ func (c *graphLoad) Run(ctx context.Context) error {
 			line.Note("... and %d more bad lines", bad-badShown)
 		}
 		if report.Resumed > 0 {
-			line.Note("continued at byte %d, where the last load stopped; --anew starts at the beginning", report.Resumed)
+			line.Note("continued at byte %d, where the last load stopped; --from-start starts at the beginning", report.Resumed)
 		}
 		fmt.Printf("%d lines, %d edges added, %d existed, %d lines skipped, in %s\n", report.Lines, report.Added,
 			report.Edges-report.Added, report.Bad, time.Since(begun).Round(time.Millisecond))
@@ -134,7 +134,6 @@ type graphEdges struct {
 	graphStore
 	User      string   `arg:"" help:"The user who is followed."`
 	Followers []string `arg:"" help:"The followers."`
-	Mutual    bool     `help:"Both directions: the user follows them too."`
 	Remove    bool     `help:"Remove the followers." env:"-"`
 }
 
@@ -153,9 +152,6 @@ func (c *graphEdges) edges(of naming) ([]graph.Edge, graph.Names, error) {
 			return nil, nil, err
 		}
 		all = append(all, graph.Edge{User: user, Follower: follower})
-		if c.Mutual {
-			all = append(all, graph.Edge{User: follower, Follower: user})
-		}
 	}
 	return all, names, nil
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/lastseen/importer"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -43,11 +41,10 @@ type importLastSeen struct {
 	storeCommand
 	namedFlags `group:"Users:"`
 	File       string `arg:"" help:"The file. The instant is RFC 3339 or Unix milliseconds." type:"existingfile"`
-	FromLine   int64  `help:"First line to read, counted from 1, to go on after an interruption. A line that is read twice does no harm." default:"1"`
 }
 
 // Run imports.
-func (c *importLastSeen) Run(ctx context.Context, parsed *kong.Context, args givenArguments) error {
+func (c *importLastSeen) Run(ctx context.Context) error {
 	of, err := c.naming()
 	if err != nil {
 		return err
@@ -67,7 +64,7 @@ func (c *importLastSeen) Run(ctx context.Context, parsed *kong.Context, args giv
 	}
 	line, begun, bad := progress.Stderr(), time.Now(), 0
 	r, err := importer.Run(ctx, to, file, importer.Options{
-		FromLine: c.FromLine, Now: begun, Users: of.users, Tenant: of.tenant,
+		Now: begun, Users: of.users, Tenant: of.tenant,
 		Bad: func(number int64, err error) {
 			if bad++; bad <= badShown {
 				line.Note("line %d: %v", number, err)
@@ -85,7 +82,7 @@ func (c *importLastSeen) Run(ctx context.Context, parsed *kong.Context, args giv
 	fmt.Printf("%d users read, %d stored, %d had a version or a later import, %d were erased, %d lines skipped, in %s\n",
 		r.Users, r.Stored, r.Users-r.Stored-r.Erased, r.Erased, r.Bad, time.Since(begun).Round(time.Millisecond))
 	if err != nil {
-		return fmt.Errorf("everything up to line %d is stored; this goes on: %s: %w", r.Line, args.again(parsed, fmt.Sprintf("--from-line=%d", r.Line+1)), err)
+		return fmt.Errorf("everything up to line %d is stored; run the command again, a line that is read twice does no harm: %w", r.Line, err)
 	}
 	if r.Users == 0 && r.Bad > 0 {
 		return fmt.Errorf("no line of %s is id,instant (with --ids text name,instant)", c.File)

@@ -29,7 +29,7 @@ func (*asofCommand) Help() string {
 	return `Examples:
 
     stillhere asof -2h
-    stillhere asof 2026-11-20T10:00 1 2 3 --tz Europe/Berlin
+    stillhere asof 2026-11-20T10:00+01:00 1 2 3
     stillhere asof --at -10m ann bob --ids text --tenant acme --identity-key-file identity.key
     stillhere asof "10m ago" --state online --output csv --out online.csv`
 }

@@ -10,12 +10,11 @@ import (
 
 // planCommand computes what a deployment needs and costs.
 type planCommand struct {
-	Users   plan.Quantity     `help:"Users who are online at the same time, at the peak, such as 500M." required:"" env:"-"`
-	Set     map[string]string `help:"Another number of the workload, such as devices=1.5; may be repeated. The help has all." placeholder:"NAME=VALUE" env:"-"`
-	Units   []byte            `help:"YAML file of unit costs instead of the built-in ones, which the benches measured." type:"filecontent" placeholder:"FILE" env:"-"`
-	Prices  []byte            `help:"YAML file of prices instead of the built-in ones." type:"filecontent" placeholder:"FILE" env:"-"`
-	Explain bool              `help:"Print the formula of each line, and where unit costs and prices come from." env:"-"`
-	Output  string            `help:"${output} Or helm-values, a file for the chart of deploy/helm." type:"format" takes:"table,json,jsonl,csv,parquet,helm-values" default:"table" env:"-"`
+	Users  plan.Quantity     `help:"Users who are online at the same time, at the peak, such as 500M." required:"" env:"-"`
+	Set    map[string]string `help:"Another number of the workload, such as devices=1.5; may be repeated. The help has all." placeholder:"NAME=VALUE" env:"-"`
+	Units  []byte            `help:"YAML file of unit costs instead of the built-in ones, which the benches measured." type:"filecontent" placeholder:"FILE" env:"-"`
+	Prices []byte            `help:"YAML file of prices instead of the built-in ones." type:"filecontent" placeholder:"FILE" env:"-"`
+	Output string            `help:"${output} Or helm-values, a file for the chart of deploy/helm." type:"format" takes:"table,json,jsonl,csv,parquet,helm-values" default:"table" env:"-"`
 }
 
 // Help is shown above the flags.
@@ -54,7 +53,7 @@ func (c *planCommand) Run() error {
 	case "helm-values":
 		return plan.HelmValues(os.Stdout, p)
 	case output.TableFormat:
-		return plan.Text(os.Stdout, c.Explain, p)
+		return plan.Text(os.Stdout, p)
 	}
 	return printObject(c.Output, p, rowsOf(p.Lines), []output.Column[plan.Line]{
 		{Name: "part", Value: func(l plan.Line) any { return l.Part }},

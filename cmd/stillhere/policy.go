@@ -123,7 +123,7 @@ type policySet struct {
 	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
 	Unset       bool    `help:"Remove the policy of --tenant, which goes by that of the pipeline again." env:"-"`
 	policyFlags `group:"Policy:"`
-	Wait        time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
+	Timeout     time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
 }
 
@@ -154,7 +154,7 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 		if _, _, err := tenantPolicy(ctx, cluster, *c.Tenant); err != nil {
 			return err
 		}
-		return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Wait)
+		return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Timeout)
 	case len(asked.Names) == 0:
 		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
 	}
@@ -187,7 +187,7 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 		return err
 	}
 	line := progress.Stderr()
-	wait, cancel := context.WithTimeout(ctx, c.Wait)
+	wait, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	err = policy.Await(wait, cluster, p.ID(), partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
 	line.Clear()

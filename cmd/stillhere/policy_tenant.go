@@ -89,7 +89,7 @@ func (c *policySet) setTenant(ctx context.Context, cluster kafka.Config, tenant 
 	if err := admin.CheckRetention(ctx, cluster, p); err != nil {
 		return err
 	}
-	return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: &p}, c.Wait)
+	return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: &p}, c.Timeout)
 }
 
 // changeTenant brings t into force, waits for the detectors, and then says so on out.

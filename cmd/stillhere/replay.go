@@ -18,15 +18,14 @@ import (
 
 // replayCommand gives out what was published.
 type replayCommand struct {
-	Users  []string      `arg:"" optional:"" name:"user" help:"Include only these users. Default: all."`
-	From   string        `help:"Start: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d, 10m ago, Unix milliseconds; or an offset of the topic, with --partition. Default: the oldest change." env:"-" group:"What:"`
-	To     string        `help:"End (exclusive), an instant or an offset. Default: the current end." env:"-" group:"What:"`
-	State  []string      `help:"Include only changes to these states: online, away, offline." env:"-" group:"What:"`
-	Cause  []string      `help:"Include only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility, gateway_drained, device_evicted, erased." env:"-" group:"What:"`
-	Follow bool          `help:"Continue with new changes until interrupted." env:"-" group:"What:"`
-	Source string        `help:"Source: ${enum}. auto: the topic, and the store for changes that retention has removed from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
-	Hold   time.Duration `help:"Size of the reorder buffer: how late a row may be published and still be written in order." default:"2m" env:"-" group:"Output:"`
-	Resume bool          `help:"Resume after the last row of the file, or of the folder of files, of an interrupted replay with the same flags." env:"-" group:"Output:"`
+	Users  []string `arg:"" optional:"" name:"user" help:"Include only these users. Default: all."`
+	From   string   `help:"Start: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d, 10m ago, Unix milliseconds; or an offset of the topic, with --partition. Default: the oldest change." env:"-" group:"What:"`
+	To     string   `help:"End (exclusive), an instant or an offset. Default: the current end." env:"-" group:"What:"`
+	State  []string `help:"Include only changes to these states: online, away, offline." env:"-" group:"What:"`
+	Cause  []string `help:"Include only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility, gateway_drained, device_evicted, erased." env:"-" group:"What:"`
+	Follow bool     `help:"Continue with new changes until interrupted." env:"-" group:"What:"`
+	Source string   `help:"Source: ${enum}. auto: the topic, and the store for changes that retention has removed from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
+	Resume bool     `help:"Resume after the last row of the file, or of the folder of files, of an interrupted replay with the same flags." env:"-" group:"Output:"`
 	rotateFlags
 	dataFlags
 }
@@ -68,8 +67,6 @@ func (c *replayCommand) Validate() error {
 		return errors.New("--rotate-every must not be negative")
 	case c.Resume && !c.divisible():
 		return errors.New("--resume: tables and JSON documents cannot be resumed; use --output jsonl, csv or parquet")
-	case c.Hold < 0:
-		return errors.New("--hold must not be negative")
 	}
 	return nil
 }
@@ -83,8 +80,7 @@ func (c *replayCommand) divisible() bool {
 func (c *replayCommand) options() (*replay.Options, error) {
 	o := replay.Defaults()
 	o.Erasures = true
-	o.Hold, o.Source = c.Hold, replay.Source(c.Source)
-	o.Late = max(o.Late, c.Hold)
+	o.Source = replay.Source(c.Source)
 	var err error
 	if err := c.users(&o.Filter, c.Users); err != nil {
 		return nil, err
@@ -270,7 +266,7 @@ func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
 		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were skipped\n", grouped(sum.Unreadable))
 	}
 	if sum.Late > 0 {
-		fmt.Fprintf(os.Stderr, "stillhere: %s rows were published more than %s late and are out of order; a longer --hold orders them\n", grouped(sum.Late), c.Hold)
+		fmt.Fprintf(os.Stderr, "stillhere: %s rows were published more than %s late and are out of order\n", grouped(sum.Late), replay.Defaults().Hold)
 	}
 }
 

@@ -24,7 +24,7 @@ func (f *rotateFlags) rotates() bool {
 // beginRotation makes the folder of files, with what is in it already.
 func (c *replayCommand) beginRotation(o *replay.Options, format replay.Format, columns replay.Columns) (*outputFile, replay.Writer[store.Entry], error) {
 	how := replay.Rotation{Folder: c.Out, Every: c.RotateEvery, Bytes: int64(c.RotateSize), ByDay: c.PartitionBy == "day"}
-	w, have, from, err := replay.Rotate(columns, format, how, c.Resume, c.Hold+time.Minute)
+	w, have, from, err := replay.Rotate(columns, format, how, c.Resume, o.Hold+time.Minute)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--out: %w", err)
 	}

@@ -34,8 +34,6 @@ type Importer interface {
 
 // Options say how to read a file.
 type Options struct {
-	// FromLine is the first line to read, counted from 1.
-	FromLine int64
 	// Users and Tenant say how the file names users.
 	Users  identity.Users
 	Tenant string
@@ -92,7 +90,7 @@ func Run(ctx context.Context, to Importer, file io.Reader, o Options) (r Report,
 			return r, fmt.Errorf("reading line %d: %w", line+1, err)
 		}
 		line, read = line+1, read+n
-		if line < o.FromLine || len(bytes.TrimSpace(text)) == 0 || line == 1 && o.heading(text) {
+		if len(bytes.TrimSpace(text)) == 0 || line == 1 && o.heading(text) {
 			continue
 		}
 		row, err := o.parseLine(text)

@@ -50,15 +50,15 @@ const erasedUser = 1_000_007
 func TestLinesOfErasedUsersAreSkippedAndCounted(t *testing.T) {
 	t.Parallel()
 	f := &fake{users: map[schemas.UserID]schemas.Millis{}}
-	r, bad, err := imported(t, f, "1000007,1763632800000\n1000008,1763632800000\n", 1)
+	r, bad, err := imported(t, f, "1000007,1763632800000\n1000008,1763632800000\n")
 	if err != nil || len(bad) != 0 || r.Users != 2 || r.Erased != 1 || r.Stored != 1 || f.users[erasedUser] != 0 {
 		t.Errorf("stored %v, report %+v, bad lines %v (%v)", f.users, r, bad, err)
 	}
 }
 
-func imported(t *testing.T, f *fake, text string, from int64) (r Report, bad []int64, err error) {
+func imported(t *testing.T, f *fake, text string) (r Report, bad []int64, err error) {
 	t.Helper()
-	r, err = Run(t.Context(), f, strings.NewReader(text), Options{FromLine: from, Now: now,
+	r, err = Run(t.Context(), f, strings.NewReader(text), Options{Now: now,
 		Bad: func(line int64, _ error) { bad = append(bad, line) }, Progress: func(Report) {}})
 	return r, bad, err
 }
@@ -68,7 +68,7 @@ func TestBadLinesAreReportedByNumberAndTheOthersAreStored(t *testing.T) {
 	f := &fake{users: map[schemas.UserID]schemas.Millis{}}
 	text := "id,last_seen\n1,2026-11-20T10:00:00Z\n2,1763632800000\n0,1763632800000\n\n3,yesterday\n4,1763632800\n5,2030-01-01T00:00:00Z\n" +
 		"6\t2026-11-20T12:00:00+02:00\r\n\"7\",\"2026-11-20T10:00:00.5Z\"\n1,2026-11-19T10:00:00Z\n" + strings.Repeat("8", 5000) + ",1\n9,1763632800001"
-	r, bad, err := imported(t, f, text, 1)
+	r, bad, err := imported(t, f, text)
 	if err != nil || fmt.Sprint(bad) != "[4 6 7 8 12]" {
 		t.Errorf("bad lines %v (%v)", bad, err)
 	}
@@ -79,19 +79,19 @@ func TestBadLinesAreReportedByNumberAndTheOthersAreStored(t *testing.T) {
 	}
 }
 
-func TestAnImportThatWasInterruptedGoesOnAtALine(t *testing.T) {
+func TestAnImportThatWasInterruptedStoresTheRestWhenItIsRepeated(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for i := range 3*rowsAtOnce + 10 {
 		fmt.Fprintf(&b, "%d,2026-11-20T10:00:00Z\n", i+1)
 	}
 	f := &fake{users: map[schemas.UserID]schemas.Millis{}, fail: 3}
-	r, _, err := imported(t, f, b.String(), 1)
+	r, _, err := imported(t, f, b.String())
 	if err == nil || r.Line != 2*rowsAtOnce || len(f.users) != 2*rowsAtOnce {
 		t.Fatalf("report %+v, %d users (%v)", r, len(f.users), err)
 	}
-	r, _, err = imported(t, f, b.String(), r.Line+1)
-	if err != nil || r.Users != rowsAtOnce+10 || len(f.users) != 3*rowsAtOnce+10 {
+	r, _, err = imported(t, f, b.String())
+	if err != nil || r.Users != 3*rowsAtOnce+10 || len(f.users) != 3*rowsAtOnce+10 {
 		t.Errorf("report %+v, %d users (%v)", r, len(f.users), err)
 	}
 }
@@ -102,7 +102,7 @@ func TestLinesNameUsersOfATenant(t *testing.T) {
 	users := identity.Named(identity.Key{1})
 	text := "user 7,last_seen\nann, née O'Neil,1763632800000\n\"say \"\"hi\"\", x\",2026-11-20T10:00:00Z\n42\t1763632800000\n,1763632800000\nbob\n ann ,1763632800000\n"
 	var bad []int64
-	r, err := Run(t.Context(), f, strings.NewReader(text), Options{FromLine: 1, Now: now, Users: users, Tenant: "acme",
+	r, err := Run(t.Context(), f, strings.NewReader(text), Options{Now: now, Users: users, Tenant: "acme",
 		Bad: func(line int64, _ error) { bad = append(bad, line) }, Progress: func(Report) {}})
 	if err != nil || fmt.Sprint(bad) != "[5 6]" || r.Stored != 4 {
 		t.Errorf("bad lines %v, report %+v (%v)", bad, r, err)

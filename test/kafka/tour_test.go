@@ -209,7 +209,7 @@ func TestWhatUsersAskForFirstWorksWithForeignToolsOnRealServers(t *testing.T) {
 			"--followers", "all", "--graph-topic"}
 		w.role = w.start(all...)
 		w.ready()
-		log := w.start("channel", "log", "--of", "transitions")
+		log := w.start("channel", "log", "--of", "transitions", "--from-start")
 
 		w.reads()
 		cursor := w.cursors()

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
-	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -27,8 +25,6 @@ type Options struct {
 	Brokers []string
 	// Process makes the command that runs this program as a helper, such as "serve" (Serve).
 	Process func(ctx context.Context, name string) *exec.Cmd
-	// Profile, if not nil, opens a file for the CPU profile of a measured part.
-	Profile func() (io.WriteCloser, error)
 	// Progress shows a person at a terminal how far a bench is.
 	Progress *progress.Line
 }
@@ -132,16 +128,8 @@ func (t *T) Part(part func()) {
 // Length is Seconds as a duration.
 func (t *T) Length() time.Duration { return time.Duration(t.Seconds * float64(time.Second)) }
 
-// Measured runs the part that is measured, so that a profile shows nothing else, and returns
-// how long it took.
+// Measured runs the part that is measured, and returns how long it took.
 func (t *T) Measured(part func()) time.Duration {
-	if t.Profile != nil {
-		file, err := t.Profile()
-		t.Check(err)
-		defer func() { t.Check(file.Close()) }()
-		t.Check(pprof.StartCPUProfile(file))
-		defer pprof.StopCPUProfile()
-	}
 	begun := time.Now()
 	part()
 	return time.Since(begun)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 
 	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
@@ -22,7 +21,6 @@ type Flags struct {
 	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
 	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. Default: a stand-in in another process." env:"-"`
 	Output     string   `help:"Output format: table, json (one document), jsonl (a row a line), csv or parquet. Tables are for people, with times in UTC." enum:"table,json,jsonl,csv,parquet" default:"table" env:"-"`
-	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
 }
 
 // Measure runs benches one after the other and prints what they measured. What was measured
@@ -39,9 +37,6 @@ func (f *Flags) Measure(ctx context.Context, version string, process []string, b
 		Process: func(ctx context.Context, name string) *exec.Cmd {
 			return exec.CommandContext(ctx, self, append(process, name)...)
 		}}
-	if f.CPUProfile != "" {
-		o.Profile = f.profile()
-	}
 	report, err := Run(ctx, o, benches...)
 	report.Version = version
 	return errors.Join(err, f.write(os.Stdout, report))
@@ -57,16 +52,4 @@ func (f *Flags) write(out io.Writer, report *Report) error {
 		return report.WriteText(out)
 	}
 	return output.Write(out, f.Output, report.rows(), figureColumns, func(r figureRow) any { return r })
-}
-
-// profile opens the file of the first measured part, and numbered files for those after it.
-func (f *Flags) profile() func() (io.WriteCloser, error) {
-	opened := 0
-	return func() (io.WriteCloser, error) {
-		name := f.CPUProfile
-		if opened++; opened > 1 {
-			name += "." + strconv.Itoa(opened)
-		}
-		return os.Create(name)
-	}
 }

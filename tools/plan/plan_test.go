@@ -151,7 +151,7 @@ func TestBadWorkloadsAndFilesAreRefusedWithTheFieldNamed(t *testing.T) {
 func TestTheTablesOfTheCapacityPageAreWhatTheCommandPrints(t *testing.T) {
 	t.Parallel()
 	var table bytes.Buffer
-	if err := plan.Text(&table, true, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6))); err != nil {
+	if err := plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6))); err != nil {
 		t.Fatal(err)
 	}
 	const begin, end = "<!-- plan -->\n", "<!-- end of plan -->\n"

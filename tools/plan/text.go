@@ -29,20 +29,16 @@ func thousands(n float64) string {
 	return text
 }
 
-// Text writes plans side by side, a column each, as a Markdown table. With explain each line has its
+// Text writes plans side by side, a column each, as a Markdown table. Each line has its
 // formula, and the unit costs follow with their sources.
-func Text(out io.Writer, explain bool, plans ...*Plan) error {
+func Text(out io.Writer, plans ...*Plan) error {
 	var b strings.Builder
 	b.WriteString("| part | what |")
 	for _, p := range plans {
 		fmt.Fprintf(&b, " %s users |", strings.ReplaceAll(strings.TrimSpace(short(float64(p.Workload.Users))), " ", ""))
 	}
-	rule := "|---|---|" + strings.Repeat("---:|", len(plans))
-	if explain {
-		b.WriteString(" from |")
-		rule += "---|"
-	}
-	b.WriteString("\n" + rule + "\n")
+	rule := "|---|---|" + strings.Repeat("---:|", len(plans)) + "---|"
+	b.WriteString(" from |\n" + rule + "\n")
 	part := ""
 	for i, l := range plans[0].Lines {
 		shown := l.Part
@@ -54,14 +50,9 @@ func Text(out io.Writer, explain bool, plans ...*Plan) error {
 		for _, p := range plans {
 			fmt.Fprintf(&b, " %s |", figure(&p.Lines[i], p.Prices.Currency))
 		}
-		if explain {
-			fmt.Fprintf(&b, " %s |", l.Formula)
-		}
-		b.WriteByte('\n')
+		fmt.Fprintf(&b, " %s |\n", l.Formula)
 	}
-	if explain {
-		plans[0].sources(&b)
-	}
+	plans[0].sources(&b)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
