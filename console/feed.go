@@ -178,13 +178,13 @@ var errFeedEnded = errors.New("reading the changes has to begin again")
 
 // feedRow is a change as it is sent.
 type feedRow struct {
-	shownUser
+	schemas.NamedUser
 	query.Change
 	Visibility string `json:"visibility"`
 }
 
 func (s *Server) feedRowOf(f *feedFilter, t *schemas.Transition) feedRow {
-	r := feedRow{shownUser: s.shown(t.User, t.Name), Change: query.ChangeOf(t), Visibility: schemas.VisibilityWord(t.Visibility)}
+	r := feedRow{NamedUser: s.shown(t.User, t.Name), Change: query.ChangeOf(t), Visibility: schemas.VisibilityWord(t.Visibility)}
 	if f.conceals(t) {
 		r.From, r.To, r.Devices, r.LastSeenAt, r.LastActiveAt, r.DeviceID = hiddenWord, hiddenWord, nil, 0, 0, nil
 	}

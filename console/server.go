@@ -275,12 +275,8 @@ func (s *Server) me(_ context.Context, r *http.Request) (any, error) {
 		Partitions: s.Partitions, Mode: s.mode}
 	if c := ingest.CallerOf(r.Context()); c != nil {
 		answer.Authenticated = true
-		user := c.User.String()
-		if s.Cluster.Users.Text() {
-			user = c.Name.Text
-		}
 		if c.User != 0 {
-			answer.User = &user
+			answer.User = s.shown(c.User, c.Name).UserID
 		}
 		if c.Bound && len(c.Tenants) == 0 {
 			answer.Tenant = &c.Tenant

@@ -27,7 +27,7 @@ const (
 
 // user is a row of the list of users.
 type user struct {
-	shownUser
+	schemas.NamedUser
 	State      string         `json:"state"`
 	Since      schemas.Millis `json:"since"`
 	LastSeenAt schemas.Millis `json:"last_seen_at"`
@@ -39,21 +39,8 @@ type user struct {
 	Devices map[string]int `json:"devices"`
 }
 
-// shownUser is what a user is called.
-type shownUser struct {
-	UserID *string `json:"user_id"` // null: a user whose name is not known
-	Tenant string  `json:"tenant,omitempty"`
-}
-
-func (s *Server) shown(id schemas.UserID, name schemas.Name) shownUser {
-	if s.Cluster.Users.Text() {
-		if name.Text == "" {
-			return shownUser{}
-		}
-		return shownUser{&name.Text, name.Tenant}
-	}
-	text := id.String()
-	return shownUser{UserID: &text}
+func (s *Server) shown(id schemas.UserID, name schemas.Name) schemas.NamedUser {
+	return s.Cluster.Users.Called(id, name).Shown()
 }
 
 // usersAnswer is the answer to GET users.
@@ -195,7 +182,7 @@ func (s *Server) seen(ctx context.Context, rows []*row) []redisview.Seen {
 }
 
 func (s *Server) userOf(of selection, r *row, seen redisview.Seen) user {
-	u := user{shownUser: s.shown(r.user, r.name), State: of.stateOf(r), Visibility: schemas.VisibilityWord(schemas.Everyone)}
+	u := user{NamedUser: s.shown(r.user, r.name), State: of.stateOf(r), Visibility: schemas.VisibilityWord(schemas.Everyone)}
 	u.Since, u.LastSeenAt = of.times(r)
 	if r.hidden {
 		u.Visibility = schemas.VisibilityWord(schemas.Nobody)

@@ -151,7 +151,7 @@ type whatIfResult struct {
 
 // difference is how many changes of a user there were, and would have been.
 type difference struct {
-	shownUser
+	schemas.NamedUser
 	AsPublished int `json:"as_published"`
 	Policy      int `json:"policy"`
 }

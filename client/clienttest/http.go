@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/coder/websocket"
@@ -32,11 +31,7 @@ func (s *Server) routes() http.Handler {
 	}
 	answer("GET /presence/batch", func(r *http.Request) (any, error) {
 		states := map[string]*string{}
-		texts := r.URL.Query()["user_ids"]
-		if !s.users.Text() {
-			texts = strings.Split(strings.Join(texts, ","), ",")
-		}
-		for _, text := range texts {
+		for _, text := range s.users.List(r.URL.Query()["user_ids"]) {
 			user, _, err := s.user(r, "user_ids", text)
 			if err != nil {
 				return nil, err
@@ -49,7 +44,7 @@ func (s *Server) routes() http.Handler {
 	answer("POST /presence/changes", s.changes)
 	answer("GET /presence/{user_id}", func(r *http.Request) (any, error) {
 		user, name, err := s.userIn(r)
-		return called(name, s.presence(user)), err
+		return s.called(user, name, s.presence(user)), err
 	})
 	answer("GET /presence/{user_id}/history", s.history)
 	answer("GET /presence/{user_id}/visibility", func(r *http.Request) (any, error) {
@@ -76,7 +71,7 @@ func (s *Server) batch(r *http.Request) (any, error) {
 			return nil, err
 		}
 		p := s.presence(user)
-		users = append(users, called(name, p))
+		users = append(users, s.called(user, name, p))
 		states[text] = p.State
 	}
 	if asked.Detail {
@@ -100,9 +95,9 @@ func (s *Server) changes(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		users = append(users, called(name, s.presence(user)))
+		users = append(users, s.called(user, name, s.presence(user)))
 		for _, p := range s.after(user, asked.Since) {
-			changes = append(changes, called(name, p))
+			changes = append(changes, s.called(user, name, p))
 		}
 	}
 	if asked.Since == "" {
@@ -259,9 +254,9 @@ func (s *Server) asked(v *viewer, text []byte) {
 			continue
 		}
 		v.users[user] = m.Type == "subscribe"
-		users = append(users, called(name, s.presence(user)))
+		users = append(users, s.called(user, name, s.presence(user)))
 		for _, p := range s.after(user, m.Since) {
-			missed = append(missed, called(name, p))
+			missed = append(missed, s.called(user, name, p))
 		}
 	}
 	switch {

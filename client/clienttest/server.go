@@ -152,7 +152,7 @@ func (s *Server) become(user schemas.UserID, state schemas.State, visibility sch
 	s.current[user] = before.After(t)
 	for v := range s.viewers {
 		if v.users[user] {
-			v.send("change", s.shown(user, s.presence(user)), s.cursor())
+			v.send("change", s.called(user, s.names[user], s.presence(user)), s.cursor())
 		}
 	}
 }

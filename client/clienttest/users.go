@@ -88,13 +88,7 @@ func (s *Server) userIn(r *http.Request) (schemas.UserID, schemas.Name, error) {
 	return s.user(r, "user_id", web.UserOf(r))
 }
 
-// called is p as answers show it to those who ask for the user by this name; the zero Name in int mode.
-func called(name schemas.Name, p schemas.Presence) any {
-	if name.Text == "" {
-		return p
-	}
-	return p.Called(name)
+// called is p as answers show it to those who ask for the user by this name.
+func (s *Server) called(user schemas.UserID, name schemas.Name, p schemas.Presence) schemas.NamedPresence {
+	return p.Called(s.users.Called(user, name))
 }
-
-// shown is p as messages about a user who has changed show it. The caller holds the lock.
-func (s *Server) shown(user schemas.UserID, p schemas.Presence) any { return called(s.names[user], p) }

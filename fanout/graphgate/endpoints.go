@@ -181,30 +181,26 @@ func (s *Server) list(ctx context.Context, _ http.ResponseWriter, r *http.Reques
 // asked has none.
 func (s *Server) texts(ctx context.Context, asked users, user schemas.UserID, followers []schemas.UserID) ([]string, error) {
 	texts := make([]string, 0, len(followers))
-	if !asked.Text() {
-		for _, id := range followers {
-			texts = append(texts, id.String())
+	var names graph.Names
+	if len(asked.names) > 0 {
+		var err error
+		if names, err = s.Store.Names(ctx, append(followers, user)); err != nil {
+			return nil, err
 		}
-		return texts, nil
-	}
-	names, err := s.Store.Names(ctx, append(followers, user))
-	if err != nil {
-		return nil, err
 	}
 	if name, known := names[user]; known && name != asked.names[user] {
 		return texts, nil
 	}
 	for _, id := range followers {
 		// The user may have been erased since the page was read.
-		if name, known := names[id]; known {
+		if name := asked.Called(id, names[id]); name.Text != "" {
 			texts = append(texts, name.Text)
 		}
 	}
 	return texts, nil
 }
 
-// parameters returns the query's parameters, which must be among names, each given once. If users have
-// names, tenant is a parameter too.
+// parameters returns the query's parameters, which must be among names or tenant, each given once.
 func (s *Server) parameters(r *http.Request, names ...string) (map[string]string, error) {
 	given := map[string]string{}
 	for name, values := range r.URL.Query() {
@@ -212,7 +208,7 @@ func (s *Server) parameters(r *http.Request, names ...string) (map[string]string
 		for _, n := range names {
 			known = known || n == name
 		}
-		known = known || name == "tenant" && s.Users.Text()
+		known = known || name == "tenant" && s.Tenant != nil
 		switch {
 		case !known:
 			return nil, &schemas.FieldError{Code: "unknown_parameter", Field: name, Reason: "is not a parameter of this request"}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/web"
@@ -19,7 +20,7 @@ type Copies func(ctx context.Context) (admin.Copies, error)
 
 // Receipt is the answer to an erasure.
 type Receipt struct {
-	calledUser
+	schemas.NamedUser
 	// ErasedAt is when Kafka had the erasure. The stores follow within seconds.
 	ErasedAt schemas.Millis `json:"erased_at"`
 	// GoneOn is the first UTC day on which no topic has a copy. The stores then forget the pair of
@@ -36,7 +37,7 @@ const slack = time.Hour
 
 // NewReceipt makes the receipt of an erasure at an instant, and the frame of the erasure. With --ids
 // text the user has a name.
-func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies admin.Copies) (Receipt, []byte) {
+func NewReceipt(users identity.Users, user schemas.UserID, name schemas.Name, at time.Time, copies admin.Copies) (Receipt, []byte) {
 	nextDay := func(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 	of := func(topic schemas.Topic) time.Duration {
 		for name, stays := range copies.Stay {
@@ -46,7 +47,7 @@ func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies adm
 		}
 		return 0
 	}
-	r := Receipt{calledUser: calledAs(user, name), ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}, Note: copies.Note}
+	r := Receipt{NamedUser: users.Called(user, name).Shown(), ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}, Note: copies.Note}
 	// The status names the erasure at least for as long as deliveries stay, and is gone in time.
 	status := of(schemas.Statuses) + slack
 	last := nextDay(at.Add(of(schemas.Deliveries) + status))
@@ -105,7 +106,7 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 	if over := g.tenants.Of(name.Tenant).Change(tenants.Erasure, 1); over != nil {
 		return 0, over
 	}
-	receipt, frame := NewReceipt(user, name, time.Now(), copies)
+	receipt, frame := NewReceipt(g.cfg.Users, user, name, time.Now(), copies)
 	written, spread := make(chan error, 1), make(chan error, 1)
 	g.writer.append("erasure", 0, schemas.Outgoing{
 		Partition: schemas.PartitionOf(user, g.cfg.Partitions),

@@ -44,9 +44,9 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 	w.Header().Set("Content-Type", "application/json")
 	// If this fails the caller has disconnected; Kafka has the change.
 	_ = json.NewEncoder(w).Encode(struct {
-		calledUser
+		schemas.NamedUser
 		Visibility string `json:"visibility"`
-	}{calledAs(user, name), schemas.VisibilityWord(visibility)})
+	}{g.cfg.Users.Called(user, name).Shown(), schemas.VisibilityWord(visibility)})
 	return http.StatusOK, nil
 }
 
@@ -70,19 +70,6 @@ func decodeVisibility(body []byte) (schemas.Visibility, error) {
 		_, err = schemas.ParseVisibility("visibility", "")
 	}
 	return visibility, err
-}
-
-// calledUser is a user in an answer, called as in the request.
-type calledUser struct {
-	UserID string `json:"user_id"`
-	Tenant string `json:"tenant,omitempty"`
-}
-
-func calledAs(user schemas.UserID, name schemas.Name) calledUser {
-	if name.Text == "" {
-		return calledUser{UserID: user.String()}
-	}
-	return calledUser{name.Text, name.Tenant}
 }
 
 func (g *Gate) writeVisibility(user schemas.UserID, visibility schemas.Visibility, name schemas.Name) <-chan error {

@@ -151,8 +151,8 @@ var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // heading reports whether the first line has no user.
 func (o *Options) heading(text []byte) bool {
-	if o.Users.Text() { // a name may have digits
-		_, text, _ = cutLast(text)
+	if _, instant, ok := cutLast(text); ok { // a name may have digits
+		text = instant
 	}
 	return !bytes.ContainsAny(text, "0123456789")
 }
@@ -162,24 +162,11 @@ func (o *Options) parseLine(text []byte) (row store.LastSeen, err error) {
 	if len(text) >= maxLine {
 		return row, errors.New("the line is too long")
 	}
-	id, instant, ok := bytes.Cut(text, []byte(","))
+	user, instant, ok := cutLast(text)
 	if !ok {
-		id, instant, ok = bytes.Cut(text, []byte("\t"))
+		return row, fmt.Errorf("%q is not user,instant", text)
 	}
-	if o.Users.Text() {
-		id, instant, ok = cutLast(text)
-	}
-	switch {
-	case !ok && o.Users.Text():
-		return row, fmt.Errorf("%q is not name,instant", text)
-	case !ok:
-		return row, fmt.Errorf("%q is not id,instant", text)
-	case o.Users.Text():
-		row.User, row.Name, err = o.Users.User("name", o.Tenant, nameIn(id))
-	default:
-		row.User, err = schemas.ParseUserID("id", string(unquoted(id)))
-	}
-	if err != nil {
+	if row.User, row.Name, err = o.Users.User("user", o.Tenant, nameIn(user)); err != nil {
 		return row, err
 	}
 	word := string(unquoted(instant))

@@ -47,7 +47,7 @@ func (w *Writer) Erase(ctx context.Context, users ...schemas.UserName) ([]httpga
 	ids := make([]schemas.UserID, len(users))
 	for i, u := range users {
 		ids[i] = u.User
-		receipts[i], frames[i].Value = httpgate.NewReceipt(u.User, u.Name, time.Now(), w.copies)
+		receipts[i], frames[i].Value = httpgate.NewReceipt(w.cluster.Users, u.User, u.Name, time.Now(), w.copies)
 		frames[i].Topic, frames[i].Partition, frames[i].Key = schemas.Heartbeats, schemas.PartitionOf(u.User, w.partitions), u.User.Key()
 	}
 	if err := w.producer.AppendSync(ctx, frames...); err != nil {
