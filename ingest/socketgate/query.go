@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
@@ -75,10 +74,7 @@ func parseClient(r *http.Request, users identity.Users) (client, error) {
 	if who.device.ID, err = users.Device("device_id", name, values.Get("device_id")); err != nil {
 		return client{}, err
 	}
-	if users.Text() {
-		// Copied, because the texts are parts of the whole query.
-		who.name = &schemas.Name{Tenant: strings.Clone(name.Tenant), Text: strings.Clone(name.Text)}
-	}
+	who.name = name.Kept() // the texts are parts of the whole query
 	if values.Has("device_kind") {
 		if who.kind, err = schemas.ParseKind("device_kind", values.Get("device_kind")); err != nil {
 			return client{}, err
