@@ -19,15 +19,15 @@ import (
 
 // beatCommand sends heartbeats over HTTP.
 type beatCommand struct {
-	User     string        `arg:"" optional:"" help:"The user: an id, with --ids text a name."`
-	URL      string        `help:"URL of the service." default:"http://127.0.0.1:8080"`
-	IDs      string        `name:"ids" help:"How the pipeline names users, int or text. Not needed: the server knows it." enum:",int,text" default:""`
-	Tenant   string        `help:"With --ids text: the user's tenant, if it is neither the default one nor that of the token."`
-	Device   string        `help:"The user's device: a number, with --ids text any text." default:"1"`
-	Kind     string        `help:"Kind of the device: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
-	Idle     time.Duration `help:"Time since the user last touched the device." default:"0s"`
-	Interval time.Duration `help:"Repeat at this interval until interrupted; 0: send once." default:"0s" env:"-"`
-	Bye      bool          `help:"Send a bye: at once, or with --every when interrupted."`
+	User   string        `arg:"" optional:"" help:"The user: an id, with --ids text a name."`
+	URL    string        `help:"URL of the service." default:"http://127.0.0.1:8080"`
+	IDs    string        `name:"ids" help:"How the pipeline names users, int or text. Not needed: the server knows it." enum:",int,text" default:""`
+	Tenant string        `help:"With --ids text: the user's tenant, if it is neither the default one nor that of the token."`
+	Device string        `help:"The user's device: a number, with --ids text any text." default:"1"`
+	Kind   string        `help:"Kind of the device: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
+	Idle   time.Duration `help:"Time since the user last touched the device." default:"0s"`
+	Every  time.Duration `help:"Repeat at this interval until interrupted; 0: send once." default:"0s"`
+	Bye    bool          `help:"Send a bye: at once, or with --every when interrupted."`
 	tokenFlag
 }
 
@@ -50,10 +50,10 @@ func (c *beatCommand) Run(ctx context.Context) error {
 			return misused(fmt.Errorf("%w; with --ids text users have names", err))
 		}
 	}
-	if c.Interval <= 0 {
+	if c.Every <= 0 {
 		return c.send(ctx, c.Bye)
 	}
-	ticker := time.NewTicker(c.Interval)
+	ticker := time.NewTicker(c.Every)
 	defer ticker.Stop()
 	for {
 		if err := c.send(ctx, false); err != nil && ctx.Err() == nil {

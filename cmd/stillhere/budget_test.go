@@ -11,7 +11,7 @@ import (
 // that goes.
 const (
 	mostCommands = 47
-	mostFlags    = 178
+	mostFlags    = 179
 )
 
 // Not parallel, as parse sets the environment.
