@@ -41,6 +41,7 @@ func TestErrorsNameFlagsAsTypedAndTheHelpOfTheCommand(t *testing.T) {
 		"explain x 0":                      `stillhere: <user>: must be between 1 and`,
 		"policy set --online-ttl":          `See "stillhere policy set --help".`,
 		"load --users 0":                   `stillhere: --users: must be between`,
+		"erase --all --tenant a":           `stillhere: --yes: is needed with --all`,
 		"nonsense":                         `See "stillhere --help".`,
 		"replay --from 10 --partition 0,1": `stillhere: --partition: offsets are those of one partition`,
 	} {

@@ -15,11 +15,14 @@ var errNotConfirmed = errors.New("not confirmed, so nothing was done; --yes answ
 // confirm asks before something is destroyed, if standard input and standard error are terminals and yes is not
 // given. Where nobody can be asked, the command goes on: scripts have no terminal.
 func confirm(yes bool, question string) error {
-	if yes || !isTerminal(os.Stdin) || !isTerminal(os.Stderr) {
+	if yes || !asks() {
 		return nil
 	}
 	return ask(os.Stdin, os.Stderr, question)
 }
+
+// asks reports whether there is somebody to be asked.
+func asks() bool { return isTerminal(os.Stdin) && isTerminal(os.Stderr) }
 
 // ask prints a question and reads the answer, which must be yes.
 func ask(in io.Reader, out io.Writer, question string) error {

@@ -23,7 +23,7 @@ type eraseCommand struct {
 	Users []string `arg:"" optional:"" help:"The users."`
 	File  string   `help:"File with more users, one a line." type:"existingfile" env:"-"`
 	All   bool     `help:"Erase all users of --tenant, then its settings and its policy. Needs the store, which lists them." env:"-"`
-	Yes   bool     `help:"Do not ask on a terminal." env:"-"`
+	Yes   bool     `help:"Do not ask. Needed with --all where nobody can be asked." env:"-"`
 	URL   string   `help:"URL of the API, which then does it in place of this command on Kafka." placeholder:"URL" group:"Service:"`
 	tenantFlag
 	tokenFlag `group:"Service:"`

@@ -16,6 +16,9 @@ import (
 
 // tenant erases all users of a tenant, its settings and its policy.
 func (c *eraseCommand) tenant(ctx context.Context) (err error) {
+	if !c.Yes && !asks() {
+		return misused(errors.New("--yes: is needed with --all where nobody can be asked"))
+	}
 	cluster, err := c.cluster()
 	switch {
 	case err != nil:
