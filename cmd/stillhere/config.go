@@ -119,7 +119,7 @@ func given(parsed *kong.Context, flag *kong.Flag, file *configFile) string {
 			return name
 		}
 	}
-	if _, set := file.values[flag.Name]; set {
+	if _, set := file.values[flag.Name]; set && isSetting(flag) {
 		return fmt.Sprintf("%s:%d", file.path, file.lines[flag.Name])
 	}
 	return byDefault
@@ -228,4 +228,9 @@ func example(flag *kong.Flag) string {
 		return "false"
 	}
 	return "" // a name without a value is not set
+}
+
+// typed reports whether a flag is on the command line.
+func typed(parsed *kong.Context, name string) bool {
+	return slices.ContainsFunc(parsed.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name && !p.Resolved })
 }

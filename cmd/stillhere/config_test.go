@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/stillhere/stillhere/internal/signing"
 )
 
@@ -182,5 +184,39 @@ func TestTheCostOfTheRetentionGrowsWithIt(t *testing.T) {
 		if code != 0 || !strings.Contains(out, want+"  = 1M × 20 changes a day ×") {
 			t.Errorf("%s: exit code %d, no %q in\n%s%s", retention, code, want, out, errs)
 		}
+	}
+}
+
+func TestAFileSaysNothingOfFlagsThatAreOfOneCallAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("timeout: 1s\nfrom-start: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cli := new(commands)
+	f, err := readConfigFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser, err := newParser(cli, kong.Resolvers(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"policy", "set", "--online-ttl", "45s"}); err != nil {
+		t.Fatal(err)
+	}
+	if cli.Policy.Set.Timeout != 30*time.Second {
+		t.Errorf("timeout of the canary makes policy set wait %s", cli.Policy.Set.Timeout)
+	}
+	if _, err := parser.Parse([]string{"graph", "load", file}); err != nil {
+		t.Fatal(err)
+	}
+	if cli.Graph.Load.FromStart {
+		t.Error("that of channel webhook makes graph load begin anew")
+	}
+	if _, err := parser.Parse([]string{"channel", "log"}); err != nil {
+		t.Fatal(err)
+	}
+	if cli.Channel.Log.FromStart {
+		t.Errorf("from-start of channel webhook makes channel log begin at the start")
 	}
 }

@@ -187,7 +187,7 @@ func (f *configFile) takeContexts(node *yaml.Node) error {
 func (f *configFile) unknown(app *kong.Application) error {
 	known := map[string]bool{}
 	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok {
+		if flag, ok := node.(*kong.Flag); ok && isSetting(flag) {
 			known[flag.Name] = true
 		}
 		return next(nil)
@@ -256,7 +256,13 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Resolve gives a flag that is not on the command line its value.
+// isSetting reports whether a flag may be in the file. What an environment variable may not say, the command line
+// alone says: a flag of another command may have the same name. But contexts have the tenant of who reads.
+func isSetting(flag *kong.Flag) bool {
+	return len(flag.Envs) > 0 || flag.Name == "tenant" && !flag.IsSlice()
+}
+
+// Resolve gives a setting that is not on the command line its value.
 func (f *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range flag.Envs {
 		if _, given := os.LookupEnv(name); given {
@@ -264,7 +270,7 @@ func (f *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 		}
 	}
 	value, given := f.values[flag.Name]
-	if !given {
+	if !given || !isSetting(flag) {
 		return nil, nil
 	}
 	if isSecret(flag, value) {

@@ -54,6 +54,10 @@ func (c *eraseCommand) Run(ctx context.Context, parsed *kong.Context, file *conf
 	switch {
 	case err != nil:
 		return err
+	case c.All && through:
+		return misused(errors.New("--all: works on Kafka, not through the API: give --kafka-brokers instead of --url"))
+	case c.All && !typed(parsed, "tenant"):
+		return misused(errors.New("--tenant: is needed with --all, on the command line; \"\" is the default tenant"))
 	case c.All:
 		return c.tenant(ctx)
 	case through:

@@ -40,6 +40,10 @@ A pipeline with --ids text computes the id of every user from its identity key, 
 // Run prints.
 func (c *keysCommand) Run() error {
 	switch {
+	case c.Kind == "gateway" && c.ID == "":
+		return misused(errors.New("<id>: is needed: the gateway_id in the gateway's frames"))
+	case c.Kind != "gateway" && (c.ID != "" || c.Tenants != nil):
+		return misused(errors.New("<id>, --tenant: are of keys of gateways alone"))
 	case c.Kind == "master":
 		return printKey(os.Stdout, signing.NewMaster().Hex())
 	case c.Kind == "identity":

@@ -43,7 +43,7 @@ func (*replayCommand) Help() string {
 
 A row with the cause erased is an erasure: delete what you have of the user up to its version. Rows from before it are left out. The topic has erasures until all its copies of the user are gone; --source store has none.
 
-With --rotate-every, --rotate-size or --partition-by, --out is a folder. Each of its files is complete from the moment it has its name, changes-000001.parquet and so on. A row is in one file. With --resume the command goes on after them: it reads again what was published in the last --hold and a minute, and leaves out what the files have.`
+With --rotate-every, --rotate-size or --partition-by, --out is a folder. Each of its files is complete from the moment it has its name, changes-000001.parquet and so on. A row is in one file. With --resume the command goes on after them: it reads again what was published in the last 3 minutes, and leaves out what the files have.`
 }
 
 // Validate is called by the parser.

@@ -25,8 +25,6 @@ func (c *eraseCommand) tenant(ctx context.Context) (err error) {
 		return err
 	case !cluster.Users.Text():
 		return misused(errors.New("--ids: only pipelines with --ids text have tenants"))
-	case c.Tenant == nil:
-		return misused(errors.New("--tenant: is needed with --all; \"\" is the default tenant"))
 	case len(c.Users) > 0 || c.File != "":
 		return misused(errors.New("--all: erases every user of the tenant, so no user can be given"))
 	}

@@ -151,7 +151,7 @@ var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // heading reports whether the first line has no user.
 func (o *Options) heading(text []byte) bool {
-	if _, instant, ok := cutLast(text); ok { // a name may have digits
+	if _, instant, ok := cutLast(text); ok && o.Users.Text() { // a name may have digits
 		text = instant
 	}
 	return !bytes.ContainsAny(text, "0123456789")

@@ -141,3 +141,13 @@ func FuzzALineIsReadOrRefused(f *testing.F) {
 		}
 	})
 }
+
+func TestAFirstLineThatIsBadIsNoHeading(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"7,never\n", "7,\n8,1763632800000\n"} {
+		f := &fake{users: map[schemas.UserID]schemas.Millis{}}
+		if _, bad, err := imported(t, f, text); len(bad) != 1 {
+			t.Errorf("%q: bad lines %v (%v)", text, bad, err)
+		}
+	}
+}
