@@ -87,8 +87,8 @@ func (m *Machine) addPrivacy(s *schemas.Status) {
 }
 
 // forgetPrivacy forgets privacy records that no longer matter, and writes statuses without them. Transitions do
-// not depend on when it does: a user who is present is looked at again, because a status also says when the user was
-// heard, and time goes on from there after a lost commit.
+// not depend on when it does: a user who has an entry is looked at again, because a status also says when the user was
+// heard, and of which log epoch it is, and these go on from there after a lost commit.
 func (m *Machine) forgetPrivacy() {
 	for n := 0; n < privacyPerTick && !m.replaying && len(m.fading) > 0 && m.fading[0].at <= m.clock.now; n++ {
 		f, _ := byHeap.Pop(&m.fading).(userAt)
@@ -97,12 +97,13 @@ func (m *Machine) forgetPrivacy() {
 			continue
 		}
 		left := privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld}
-		e := m.index.find(&m.store, m.index.hash(f.user), f.user)
-		if e == none && k.shownAt+showMatters <= m.clock.now {
-			left.shownAt = 0
-		}
-		if k.withheld <= m.clock.now && (e == none || m.load(e, &m.scratch).state == schemas.Offline) {
-			left.erased, left.withheld = 0, 0
+		if m.index.find(&m.store, m.index.hash(f.user), f.user) == none {
+			if k.shownAt+showMatters <= m.clock.now {
+				left.shownAt = 0
+			}
+			if k.withheld <= m.clock.now {
+				left.erased, left.withheld = 0, 0
+			}
 		}
 		same := left == (privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld})
 		if due := left.due(); due == 0 {
