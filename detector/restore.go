@@ -202,7 +202,7 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read 
 		case err != nil:
 			p.rejectStored(r, err)
 			return nil
-		case status != nil && !onlyErased(*status):
+		case status != nil:
 			epoch = max(epoch, status.Version.LogEpoch())
 		}
 		if p.names != nil {
@@ -215,13 +215,6 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read 
 		return 0, fmt.Errorf("reading the status of all users: %w", err)
 	}
 	return epoch, nil
-}
-
-// onlyErased reports whether a status would be a tombstone, but for an erasure. As a tombstone it says nothing of the log
-// epoch.
-func onlyErased(s schemas.Status) bool {
-	s.ErasedVersion = 0
-	return s.Tombstone()
 }
 
 // rejectStored sends a record of the status topic to the dead-letter topic, with the next record.

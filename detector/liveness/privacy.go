@@ -97,13 +97,12 @@ func (m *Machine) forgetPrivacy() {
 			continue
 		}
 		left := privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld}
-		if m.index.find(&m.store, m.index.hash(f.user), f.user) == none {
-			if k.shownAt+showMatters <= m.clock.now {
-				left.shownAt = 0
-			}
-			if k.withheld <= m.clock.now {
-				left.erased, left.withheld = 0, 0
-			}
+		gone := m.index.find(&m.store, m.index.hash(f.user), f.user) == none
+		if gone && k.shownAt+showMatters <= m.clock.now {
+			left.shownAt = 0
+		}
+		if gone && k.withheld <= m.clock.now {
+			left.erased, left.withheld = 0, 0
 		}
 		same := left == (privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld})
 		if due := left.due(); due == 0 {
