@@ -229,8 +229,3 @@ func example(flag *kong.Flag) string {
 	}
 	return "" // a name without a value is not set
 }
-
-// typed reports whether a flag is on the command line.
-func typed(parsed *kong.Context, name string) bool {
-	return slices.ContainsFunc(parsed.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name && !p.Resolved })
-}

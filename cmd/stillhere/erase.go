@@ -56,7 +56,7 @@ func (c *eraseCommand) Run(ctx context.Context, parsed *kong.Context, file *conf
 		return err
 	case c.All && rank(parsed, file, "url") > rank(parsed, file, "kafka-brokers"):
 		return misused(errors.New("--all: works on Kafka, not through the API: give --kafka-brokers instead of --url"))
-	case c.All && !typed(parsed, "tenant"):
+	case c.All && rank(parsed, file, "tenant") < 3:
 		return misused(errors.New("--tenant: is needed with --all, on the command line; \"\" is the default tenant"))
 	case c.All:
 		return c.tenant(ctx)
