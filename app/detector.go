@@ -15,8 +15,8 @@ import (
 )
 
 var _ interface {
-	processor.SlicedTask
 	processor.PositionedTask
+	processor.BehindTask
 	processor.ClosedTask
 } = (*detector.Partition)(nil)
 
@@ -34,11 +34,15 @@ func newDetector(ctx context.Context, p base) (component, error) {
 		return component{}, err
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
-		SeenInterval: p.config.SeenInterval, MinLogEpoch: p.config.MinLogEpoch, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users, Policies: keeper,
+		SeenInterval: p.config.SeenInterval, MinLogEpoch: p.config.MinLogEpoch, Users: p.cluster.Users, Policies: keeper,
 		Keys: p.cluster.Keys, Topic: topic}
-	written := []schemas.Topic{schemas.Transitions, schemas.Statuses}
+	written := []schemas.Topic{schemas.Transitions, schemas.Statuses, schemas.Snapshots}
 	if p.cluster.Users.Text() {
 		written = append(written, schemas.Names)
+	}
+	if n := crashpoint.Bound("STILLHERE_SNAPSHOT_MILLIS"); n > 0 {
+		often := time.Duration(n) * time.Millisecond
+		config.Snapshots = detector.Cadence{Least: often, Most: often, Step: 1}
 	}
 	cluster := p.cluster
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {

@@ -65,10 +65,7 @@ func (m *machine) apply(frames []schemas.Outgoing) {
 		if err := m.frame.Decode(frames[i].Value); err != nil {
 			panic(err) // we have written it ourselves
 		}
-		for done := m.machine.Apply(m.offset, m.now, &m.frame, &m.out); !done; {
-			m.out.Reset()
-			done = m.machine.Continue(&m.frame, &m.out)
-		}
+		m.machine.Apply(m.offset, m.now, &m.frame, &m.out)
 		m.out.Reset()
 		m.offset++
 		m.part += m.each

@@ -66,18 +66,14 @@ func silentMachine(t *loadtest.T, s silentUsers) (late loadtest.Spread) {
 		if err := frame.Decode(value); err != nil {
 			panic(err) // we have written it ourselves
 		}
-		for done := m.Apply(offset, schemas.MillisOf(at), &frame, &out); ; done = m.Continue(&frame, &out) {
-			published := schemas.MillisOf(time.Now())
-			for i := range out.Transitions {
-				if t := &out.Transitions[i]; t.To == schemas.Offline {
-					late = append(late, time.Duration(published-t.At)*time.Millisecond)
-				}
-			}
-			out.Reset()
-			if done {
-				break
+		m.Apply(offset, schemas.MillisOf(at), &frame, &out)
+		published := schemas.MillisOf(time.Now())
+		for i := range out.Transitions {
+			if t := &out.Transitions[i]; t.To == schemas.Offline {
+				late = append(late, time.Duration(published-t.At)*time.Millisecond)
 			}
 		}
+		out.Reset()
 		offset++
 	}
 	frames := crowd{Count: t.Users, Partitions: 1}.frames(false)

@@ -66,10 +66,8 @@ func (s *Server) lookAtGroups(ctx context.Context, now time.Time) error {
 // of the beginning.
 func (g *groupsSeen) policySince(id string) (since schemas.Millis) {
 	for _, c := range g.checkpoints {
-		for _, p := range c.Policies {
-			if p.Policy.ID() == id {
-				since = max(since, p.At)
-			}
+		if c.Policy.Policy.ID() == id {
+			since = max(since, c.Policy.At)
 		}
 	}
 	return since

@@ -120,6 +120,7 @@ func TestARecordOfTenantPoliciesThatCannotBeUsedIsADeadLetterAndTheOneBeforeItCo
 				bad := int64(len(l.statuses))
 				l.statuses = append(l.statuses, schemas.Record{Time: start + 10, Offset: bad, Key: good.Key, Value: forge(good.Value)})
 				committed, metadata := int64(len(l.heartbeats)), l.p.Checkpoint()
+				l.snapshots = nil
 				if lost {
 					committed, metadata = -1, ""
 				}

@@ -190,9 +190,6 @@ func (b *bounds) policies(tenant string, r *schemas.Record) (*schemas.TenantPoli
 
 func (b *bounds) after(v schemas.Version) bool {
 	epoch := v.LogEpoch()
-	if p := b.checkpoint.Published; p != nil && v.Record() == p.Version.Record() {
-		return false // a part of what the committed record leads to
-	}
 	if epoch != b.checkpoint.LogEpoch {
 		return epoch > b.checkpoint.LogEpoch
 	}

@@ -89,9 +89,6 @@ func (p *Partition) isCalled(user schemas.UserID, name schemas.Name, learns bool
 	if schemas.PartitionOf(user, p.router.partitions) != p.id {
 		return true // is forwarded
 	}
-	if s, found := p.settled[user]; found {
-		return s.name == name || !learns
-	}
 	var known nameEntry
 	if learns {
 		known = p.names.learn(user, name)
@@ -101,9 +98,6 @@ func (p *Partition) isCalled(user schemas.UserID, name schemas.Name, learns bool
 	called := known == nil || known.is(name)
 	if !called {
 		p.names.renew(user)
-	}
-	if !called && p.erasedAt != nil { // in a restore
-		p.contested = append(p.contested, user)
 	}
 	return called
 }
@@ -117,7 +111,7 @@ func (p *Partition) leaveOutMismatches() (why error) {
 	for names, i := p.frame.Names(), 0; names.Next(&row); i++ {
 		user, mismatch := p.frame.User(row.Row), nameMismatch
 		switch {
-		case p.settled == nil && p.names.has(user, row.User()):
+		case p.names.has(user, row.User()):
 			continue
 		case !p.config.Users.Is(user, row.User()):
 			mismatch = idMismatch
@@ -202,7 +196,7 @@ const overPerRecord = 1000
 func (p *Partition) settleNames(out *stream.Outbox) {
 	p.settleRenewed(out)
 	for _, f := range p.names.fresh {
-		if p.names.unsaved(f.user) {
+		if p.names.unsaved[f.user] {
 			p.restate(f.user, out)
 		}
 	}
@@ -244,55 +238,6 @@ func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
 			p.names.leave(user, s.NamedUntil)
 		}
 	}
-	if _, _, e := p.replayed.find(user); e != nil && s != nil && s.Name != (schemas.Name{}) && !e.is(s.Name) {
-		p.contested = append(p.contested, user)
-	}
-}
-
-// settled is what the statuses say of a user: its name, and the offset of its erasure, -1 if there was none.
-type settled struct {
-	name     schemas.Name
-	erasedAt int64
-}
-
-// settle ends what a restore knows of re-read heartbeats. It returns what is settled about users who have two names there,
-// or another name in the status, or were erased by a record that the status does not know.
-func (p *Partition) settle(c *schemas.Checkpoint) map[schemas.UserID]settled {
-	found := map[schemas.UserID]settled{}
-	settledAs := func(user schemas.UserID) settled {
-		s := settled{p.names.of(user), -1}
-		if v := p.machine.ErasedVersion(user); v != 0 && c != nil {
-			if base, known := c.BaseOf(v.LogEpoch()); known {
-				s.erasedAt = base + v.Offset()
-			}
-		}
-		return s
-	}
-	for _, user := range p.contested {
-		if s := settledAs(user); s.name != (schemas.Name{}) { // else the user was erased since, or is forgotten
-			found[user] = s
-		}
-	}
-	for user, offset := range p.erasedAt {
-		if s := settledAs(user); s.erasedAt != offset {
-			found[user] = s
-		}
-	}
-	p.replayed, p.contested, p.erasedAt, p.settled = nil, nil, nil, nil
-	return found
-}
-
-// erasesAgain takes the erasure under a name that a restore reads again, and reports whether it counts.
-func (p *Partition) erasesAgain(offset int64) bool {
-	user := p.frame.ErasedUser
-	if s, found := p.settled[user]; found && s.erasedAt != offset {
-		return false
-	}
-	p.names.remove(user)
-	if p.frame.ErasedName != (schemas.Name{}) {
-		p.erasedAt[user] = offset
-	}
-	return true
 }
 
 // checkStatusName holds the name of a status to the rules.

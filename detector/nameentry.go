@@ -9,13 +9,12 @@ import (
 )
 
 // nameEntry is one name in the table of names: a head of 16 bits, the tenant and the text. The head has
-// a flag and the lengths. A text that is a UUID in its canonical form, as most names are, takes the 16
+// the lengths. A text that is a UUID in its canonical form, as most names are, takes the 16
 // bytes of its value.
 type nameEntry []byte
 
 const (
-	entryHead   = 2
-	flagUnsaved = 1 << 14 // no status with the name has been written
+	entryHead = 2
 
 	uuidText, uuidBytes = 36, 16
 	// packed stands for the length of a text that is a UUID, less one.
@@ -23,8 +22,8 @@ const (
 	textLengths = schemas.MaxName + 1
 )
 
-// A build fails here when the lengths outgrow their 14 bits.
-const _ = uint(flagUnsaved - 1 - (schemas.MaxTenant*textLengths + packed))
+// A build fails here when the lengths outgrow their 16 bits.
+const _ = uint(1<<16 - 1 - (schemas.MaxTenant*textLengths + packed))
 
 // maxEntry is the size of the longest entry.
 const maxEntry = entryHead + schemas.MaxTenant + schemas.MaxName
@@ -52,7 +51,7 @@ func (e nameEntry) sized() nameEntry {
 
 // lengths are the bytes of the tenant and of the text.
 func (e nameEntry) lengths() (tenant, text int) {
-	head := int(binary.LittleEndian.Uint16(e) &^ flagUnsaved)
+	head := int(binary.LittleEndian.Uint16(e))
 	if tenant, text = head/textLengths, head%textLengths+1; text > schemas.MaxName {
 		text = uuidBytes
 	}
@@ -61,17 +60,7 @@ func (e nameEntry) lengths() (tenant, text int) {
 
 // isPacked reports whether the text is a UUID.
 func (e nameEntry) isPacked() bool {
-	return binary.LittleEndian.Uint16(e)&^flagUnsaved%textLengths == packed
-}
-
-func (e nameEntry) has(flag uint16) bool { return binary.LittleEndian.Uint16(e)&flag != 0 }
-
-func (e nameEntry) set(flag uint16) {
-	binary.LittleEndian.PutUint16(e, binary.LittleEndian.Uint16(e)|flag)
-}
-
-func (e nameEntry) clear(flags uint16) {
-	binary.LittleEndian.PutUint16(e, binary.LittleEndian.Uint16(e)&^flags)
+	return binary.LittleEndian.Uint16(e)%textLengths == packed
 }
 
 // name is the name of the entry. It stays valid.

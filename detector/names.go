@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stillhere/stillhere/detector/snapshot"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -26,12 +27,15 @@ type names struct {
 	fresh  []freshName // of the record that is being handled
 	// left are the users who are gone: until when their names are known. ends are these instants,
 	// ascending; those that left does not have any more do not count.
-	left map[schemas.UserID]schemas.Millis
-	ends []nameEnd
-	over []schemas.UserID // whose statuses still have a name that is not known any more
-	now  schemas.Millis   // that of forget
+	left    map[schemas.UserID]schemas.Millis
+	ends    []nameEnd
+	unsaved map[schemas.UserID]bool // who have a name that no status has
+	over    []schemas.UserID        // whose statuses still have a name that is not known any more
+	now     schemas.Millis          // that of forget
 	// renewed are users of the record who are gone, and whose names are kept for longer.
 	renewed []schemas.UserID
+
+	capture *nameCapture // under way; nil: none is
 
 	forgets func(_ schemas.UserID, tenant string) // is called before a name is forgotten; may be nil
 }
@@ -80,7 +84,7 @@ func offset(slot uint32) uint32 { return slot&(1<<atBits-1) - 1 }
 func isOf(slot, part uint32) bool { return slot>>atBits == part&(1<<(32-atBits)-1) }
 
 func newNames(users identity.Users) *names {
-	return &names{users: users, left: map[schemas.UserID]schemas.Millis{}}
+	return &names{users: users, left: map[schemas.UserID]schemas.Millis{}, unsaved: map[schemas.UserID]bool{}}
 }
 
 // place mixes id: its shard, and its first slot as a part of 1<<32.
@@ -182,6 +186,7 @@ func (n *names) tenantOf(id schemas.UserID) (tenant string, known bool) {
 // put takes the name of a user who has none. id must be the id of the name.
 func (n *names) put(id schemas.UserID, name schemas.Name) {
 	shard, part := place(id)
+	n.keep(shard)
 	s := n.shards[shard]
 	if s == nil {
 		s = &nameShard{slots: make([]uint32, 8)}
@@ -206,17 +211,19 @@ func (s *nameShard) insert(part, at uint32) {
 // remove forgets the name of a user.
 func (n *names) remove(id schemas.UserID) {
 	delete(n.left, id)
+	delete(n.unsaved, id)
 	s, gap, e := n.find(id)
 	if e == nil {
 		return
 	}
+	shard, _ := place(id)
+	n.keep(shard)
 	if n.forgets != nil {
 		n.forgets(id, e.tenant())
 	}
 	s.used--
 	s.removed += len(e)
 	if s.used == 0 {
-		shard, _ := place(id)
 		n.shards[shard] = nil
 		return
 	}
@@ -302,8 +309,7 @@ func (n *names) learn(id schemas.UserID, name schemas.Name) (known nameEntry) {
 	if known == nil {
 		n.put(id, name)
 	}
-	_, _, e := n.find(id)
-	e.set(flagUnsaved)
+	n.unsaved[id] = true
 	n.fresh = append(n.fresh, freshName{id, known == nil})
 	return known
 }
@@ -330,7 +336,7 @@ func (n *names) name(s *schemas.Status, now schemas.Millis) {
 				PublishedAt: s.PublishedAt, NamedUntil: s.NamedUntil}
 		}
 	}
-	e.clear(flagUnsaved)
+	delete(n.unsaved, s.User)
 	s.Name = e.name()
 }
 
@@ -366,8 +372,58 @@ func (n *names) forget(now schemas.Millis) {
 	}
 }
 
-// unsaved reports whether no status with the user's name has been written.
-func (n *names) unsaved(id schemas.UserID) bool {
-	_, _, e := n.find(id)
-	return e != nil && e.has(flagUnsaved)
+// nameCapture writes a table of names while names come and go.
+type nameCapture struct {
+	count  int
+	next   int                    // shard
+	kept   [nameShards]*nameShard // as they were, of those that changed
+	isKept [nameShards]bool
+}
+
+// beginCapture begins to write the table as it is now.
+func (n *names) beginCapture() {
+	n.capture = &nameCapture{}
+	for _, s := range n.shards {
+		if s != nil {
+			n.capture.count += s.used
+		}
+	}
+}
+
+// captureMore writes shards with about so many names, and reports whether all are written.
+func (n *names) captureMore(s *snapshot.Codec, names int) (complete bool) {
+	c := n.capture
+	for ; c.next < nameShards && names > 0; c.next++ {
+		shard := n.shards[c.next]
+		if c.isKept[c.next] {
+			shard = c.kept[c.next]
+		}
+		if shard == nil {
+			continue
+		}
+		for _, e := range shard.all(nil) {
+			e.write(s)
+		}
+		names -= shard.used
+		c.kept[c.next] = nil
+	}
+	if c.next < nameShards {
+		return false
+	}
+	n.capture = nil
+	return true
+}
+
+// keep keeps a shard as it is, because it is about to change. The texts of entries never do.
+func (n *names) keep(shard uint32) {
+	c := n.capture
+	if c == nil || int(shard) < c.next || c.isKept[shard] {
+		return
+	}
+	c.isKept[shard] = true
+	if s := n.shards[shard]; s != nil {
+		copied := *s
+		copied.slots, copied.chunks = slices.Clone(s.slots), slices.Clone(s.chunks)
+		c.kept[shard] = &copied
+	}
 }

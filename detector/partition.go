@@ -2,7 +2,6 @@ package detector
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -30,8 +29,10 @@ type Config struct {
 	// MinLogEpoch is the least log epoch that begins when the commit is lost or the log is another one. After Kafka
 	// was restored, the stores may have seen log epochs that the topics do not know. 0 and 1: any.
 	MinLogEpoch uint32
-	// Slice bounds what one call publishes; 0 is liveness.DefaultSlice.
-	Slice int
+	// MostDue is liveness.MostDue, but in tests; 0: the same.
+	MostDue int
+	// Snapshots are when snapshots are written.
+	Snapshots Cadence
 	// Users are those of the pipeline; the zero value is int mode.
 	Users identity.Users
 	// Keys check frames of Topic, which is the full name of the heartbeats; nil: all frames count.
@@ -44,57 +45,55 @@ type Config struct {
 // Partition is the detector of one partition. Only the goroutine that owns the partition may use
 // it.
 type Partition struct {
-	config       Config
-	id           int32
-	log          *slog.Logger
-	machine      *liveness.Machine
-	topicID      schemas.TopicID
-	next         int64 // offset after the last handled record
-	frame        schemas.Frame
-	pendingValue []byte // value of the record that is Pending; frame aliases it
-	out          liveness.Output
-	counted      liveness.Counts
-	router       router
-	checker      *signing.Checker
-	refusedAt    time.Time // when a refused frame was logged last
-	refusing     refusing
-	pages        pages
-	names        *names   // nil in int mode
-	tenants      *tenants // nil in int mode
-	sweep        liveness.Sweep
-	seen         schemas.Seen
-	shown        byState        // as in the gauges
-	stopped      schemas.Millis // since when presence time stands still, as logged last
+	config    Config
+	id        int32
+	log       *slog.Logger
+	machine   *liveness.Machine
+	topicID   schemas.TopicID
+	next      int64 // offset after the last handled record
+	frame     schemas.Frame
+	out       liveness.Output
+	counted   liveness.Counts
+	router    router
+	checker   *signing.Checker
+	refusedAt time.Time // when a refused frame was logged last
+	refusing  refusing
+	pages     pages
+	snapshots snapshots
+	muted     bool     // the record was handled before: only the state counts
+	names     *names   // nil in int mode
+	tenants   *tenants // nil in int mode
+	sweep     liveness.Sweep
+	seen      schemas.Seen
+	shown     byState        // as in the gauges
+	stopped   schemas.Millis // since when presence time stands still, as logged last
 
-	alarmed   time.Time                  // when it alarmed last that a name is not that of its user
-	replayed  *names                     // of re-read heartbeats, in a restore
-	contested []schemas.UserID           // who have two names, in a restore
-	erasedAt  map[schemas.UserID]int64   // offsets of their newest erasures among these
-	settled   map[schemas.UserID]settled // see restore
-
+	alarmed        time.Time         // when it alarmed last that a name is not that of its user
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
 	newPolicies    bool              // users may be judged by policies that the topic policies lacks
-	begun          int64             // offset of the record that was published in part before the restore; -1: none
 }
 
 // NewPartition makes the detector of a partition; Restore must be called first.
 func NewPartition(config Config, partition int32) *Partition {
-	return &Partition{config: config, id: partition, begun: -1, log: config.Log.With("partition", partition),
+	return &Partition{config: config, id: partition, log: config.Log.With("partition", partition),
 		checker: config.Keys.Checker(config.Topic, partition),
 		sweep:   liveness.Sweep{Interval: schemas.Millis(config.SeenInterval.Milliseconds())}}
 }
 
-// Handle applies one record and appends the results to out. If they are too many for one call,
-// Pending is true and Continue publishes the rest.
+// Handle applies one record and appends the results to out.
 func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	out.Rejected = append(out.Rejected, p.rejected...)
 	p.rejected = nil
 	if r.Offset < p.next {
-		return nil // re-read by the restore
+		return nil // the restore has found that it was handled
+	}
+	if !p.muted {
+		p.snapshots.before(p, r, out)
+		defer p.snapshots.after(p, r, out)
 	}
 	usable, err := p.decode(r.Value, r.Time)
-	if err != nil && r.Offset != p.begun { // it was rejected with its first slice
+	if err != nil && !p.muted {
 		p.reject(r, err, out)
 		p.alarm(r, err)
 	}
@@ -120,14 +119,8 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		p.keepPolicies(out)
 	}
 	p.out.Reset()
-	done := p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
-	if !done {
-		p.pendingValue = slices.Clone(r.Value)
-		if usable, err := p.decode(p.pendingValue, r.Time); !usable {
-			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
-		}
-	}
-	p.publish(r, done, out)
+	p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
+	p.publish(r, out)
 	return nil
 }
 
@@ -135,20 +128,9 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 // may be beyond the committed offset: Restore has read again what a lost commit covered.
 func (p *Partition) Next() int64 { return p.next }
 
-// Pending reports whether the newest record has more to publish.
-func (p *Partition) Pending() bool { return p.machine.Pending() }
-
-// Continue publishes the next slice of the newest record.
-func (p *Partition) Continue(out *stream.Outbox) error {
-	p.out.Reset()
-	done := p.machine.Continue(&p.frame, &p.out)
-	p.publish(&schemas.Record{Partition: p.id, Offset: p.machine.Offset(), Value: p.pendingValue}, done, out)
-	return nil
-}
-
 // publish turns the machine's output into records. r is the record that caused it.
-func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
-	p.next = r.Offset
+func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
+	p.next = r.Offset + 1
 	if p.tenants != nil {
 		p.tenants.recount(p.out.Recounts, p.names)
 	}
@@ -156,12 +138,12 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
 	for i := range p.out.Transitions {
 		t := &p.out.Transitions[i]
-		p.config.Metrics.transition(t)
 		p.sweep.Changed(t)
 		if p.names != nil {
-			if t.Name = p.names.of(t.User); t.Name.Text != "" {
-				p.config.Metrics.TenantChanges.Add(t.Name.Tenant, 1)
-			}
+			t.Name = p.names.of(t.User)
+		}
+		if !p.muted {
+			p.countTransition(t)
 		}
 		out.Records = append(out.Records, p.pages.transition(p.id, t))
 		if p.names != nil && t.Cause == schemas.Erased {
@@ -171,22 +153,21 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	for i := range p.out.Statuses {
 		s := &p.out.Statuses[i]
 		if p.names != nil {
-			p.nameStatus(s, done)
+			p.names.name(s, p.machine.LogTime())
 		}
 		out.Records = append(out.Records, p.pages.status(p.id, s))
-	}
-	if !done {
-		return
-	}
-	p.next, p.pendingValue = r.Offset+1, nil
-	if p.out.Misrouted > 0 || p.out.MisroutedVisibility != 0 || p.out.MisroutedErasure != 0 {
-		p.forward(r, out)
 	}
 	if p.names != nil {
 		p.settleNames(out)
 	}
 	if p.out.Tenant != nil {
 		p.publishTenant(out)
+	}
+	if p.muted {
+		return
+	}
+	if p.out.Misrouted > 0 || p.out.MisroutedVisibility != 0 || p.out.MisroutedErasure != 0 {
+		p.forward(r, out)
 	}
 	for _, end := range p.out.Gateways {
 		p.summarize(end)
@@ -200,16 +181,29 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	p.logBreaker()
 	p.count()
 	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
-		if p.seen.Counts != nil && p.tenants != nil {
-			p.seen.Tenants, p.seen.OtherTenants = p.tenants.largest(schemas.MaxSeenTenants)
-			p.config.Metrics.tenantUsers.show(p.id, p.seen.Tenants, p.seen.OtherTenants)
-		}
-		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.SeenHints, Partition: p.id, Value: p.seen.Encode()})
-		p.config.Metrics.SeenUsers.Add(float64(len(p.seen.Users)))
-		var now byState
-		now[0], now[1] = p.machine.PresentByState()
-		p.show(now)
+		p.hint(out)
 	}
+}
+
+// countTransition counts a transition that is published.
+func (p *Partition) countTransition(t *schemas.Transition) {
+	p.config.Metrics.transition(t)
+	if t.Name.Text != "" {
+		p.config.Metrics.TenantChanges.Add(t.Name.Tenant, 1)
+	}
+}
+
+// hint publishes who was seen, and counts.
+func (p *Partition) hint(out *stream.Outbox) {
+	if p.seen.Counts != nil && p.tenants != nil {
+		p.seen.Tenants, p.seen.OtherTenants = p.tenants.largest(schemas.MaxSeenTenants)
+		p.config.Metrics.tenantUsers.show(p.id, p.seen.Tenants, p.seen.OtherTenants)
+	}
+	out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.SeenHints, Partition: p.id, Value: p.seen.Encode()})
+	p.config.Metrics.SeenUsers.Add(float64(len(p.seen.Users)))
+	var now byState
+	now[0], now[1] = p.machine.PresentByState()
+	p.show(now)
 }
 
 // stamp gives records and hints, from these on, the log time where the clock of this process is behind it.
@@ -233,12 +227,15 @@ func (p *Partition) show(now byState) {
 	p.shown = now
 }
 
-// Checkpoint is the metadata of the commit of Next; Restore needs both.
+// Checkpoint is the metadata of the commit of what was handled; Restore needs both.
 func (p *Partition) Checkpoint() string {
-	c := p.machine.Checkpoint(p.next)
-	c.TopicID, c.Masters = p.topicID, strings.Fields(p.config.Keys.Fingerprints())
+	c := p.machine.Checkpoint()
+	c.TopicID, c.Masters, c.Snapshot = p.topicID, strings.Fields(p.config.Keys.Fingerprints()), p.snapshots.named
 	return c.Encode()
 }
+
+// Behind reports whether limits that are due wait for the next record; see liveness.MostDue.
+func (p *Partition) Behind() bool { return p.machine.Behind() }
 
 // LogTime is the running maximum of the append times of what was handled.
 func (p *Partition) LogTime() schemas.Millis { return p.machine.LogTime() }

@@ -37,7 +37,8 @@ type log struct {
 	users       identity.Users
 	policies    *lacking // nil: no PolicyLog
 	keys        *signing.Keys
-	slice       int
+	snapshots   []schemas.Record
+	cadence     Cadence
 	reads       int // records that restores have read
 	minLogEpoch uint32
 }
@@ -50,7 +51,7 @@ func newLog(t *testing.T, partition, partitions int32) *log {
 func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
 	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users, Slice: l.slice,
+		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users, Snapshots: l.cadence,
 		Keys: l.keys, Topic: "presence.heartbeats", MinLogEpoch: l.minLogEpoch}
 	if l.policies != nil {
 		config.Policies = l.policies
@@ -66,6 +67,8 @@ func (l *log) restore(committed int64, metadata string) {
 func (l *log) read(_ context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
 	records := l.statuses
 	switch topic {
+	case schemas.Snapshots:
+		records = l.snapshots
 	case schemas.Heartbeats:
 		records = l.heartbeats[from:min(to, int64(len(l.heartbeats)))]
 	case schemas.Transitions:
@@ -100,6 +103,8 @@ func (l *log) write(at schemas.Millis, value []byte) {
 		switch o.Topic {
 		case schemas.Statuses:
 			l.statuses = append(l.statuses, schemas.Record{Time: at, Offset: int64(len(l.statuses)), Key: o.Key, Value: o.Value})
+		case schemas.Snapshots:
+			l.snapshots = append(l.snapshots, schemas.Record{Time: at, Offset: int64(len(l.snapshots)), Key: o.Key, Value: o.Value})
 		case schemas.Transitions:
 			l.published = append(l.published, schemas.Record{Time: at, Offset: int64(len(l.published)), Key: o.Key, Value: o.Value})
 		}
@@ -138,11 +143,11 @@ func TestATransitionAndItsStatusAreWrittenToTheUsersPartition(t *testing.T) {
 	user := inPartition(1, 1, 4)
 	l.restore(-1, "")
 	l.write(start, beat(user, 0))
-	if len(l.out.Records) != 2 {
-		t.Fatalf("%d records were written, want a transition and a status", len(l.out.Records))
+	if len(l.out.Records) != 3 {
+		t.Fatalf("%d records were written, want a snapshot, a transition and a status", len(l.out.Records))
 	}
 	for _, o := range l.out.Records {
-		if o.Partition != 1 || !bytes.Equal(o.Key, user.Key()) {
+		if o.Partition != 1 || o.Topic != schemas.Snapshots && !bytes.Equal(o.Key, user.Key()) {
 			t.Errorf("%s: partition %d, key %x", o.Topic, o.Partition, o.Key)
 		}
 	}

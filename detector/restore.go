@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,82 +12,147 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// plan is how to restore a partition. See ../DESIGN.md, Restarts.
+// plan is how to restore a partition without a snapshot. See ../DESIGN.md, Restarts.
 type plan struct {
 	checkpoint *schemas.Checkpoint // nil: the commit is lost
-	lossy      bool                // not all required heartbeats can be re-read
 	newEpoch   bool                // the log was recreated or cut back
-	// Heartbeats to be re-read without publishing; of a lossy restart, those among which the next
-	// one is found.
+	// Heartbeats among which the next one is found.
 	from, to int64
 	handled  schemas.Millis // of those, records appended until then had been handled; 0: all
 	next     int64
 	latest   schemas.Millis // the latest published instant, without a commit
 }
 
-// Restore brings the partition to the state of the commit. It publishes nothing.
-// After an error the Partition must not be used.
+// Restore brings the partition to the state of the commit: that of the snapshot that it names, and of the
+// heartbeats from there on. It publishes nothing. After an error the Partition must not be used.
 func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
-	return p.restore(ctx, at, read, nil)
-}
-
-// restore is Restore with what is settled about users of whom the heartbeats that are re-read do not say which of two
-// names is theirs.
-func (p *Partition) restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc, settled map[schemas.UserID]settled) error {
 	began := p.config.Now()
 	p.topicID = at.TopicID
 	p.router = router{partition: at.Partition, partitions: at.Partitions}
-	if p.config.Users.Text() {
-		p.names = newNames(p.config.Users)
-		p.settled, p.erasedAt = settled, map[schemas.UserID]int64{}
-	}
-	plan, err := p.plan(at)
+	p.begin()
+	c, err := checkpointOf(at)
 	if err != nil {
 		return err
 	}
-	p.machine = liveness.New(p.config.Settings, at.Partition, at.Partitions, 1, p.config.Key)
-	if p.config.Slice > 0 {
-		p.machine.Slice = p.config.Slice
+	from := int64(-1)
+	if c != nil && p.mayRunFrom(c, at) {
+		switch err := p.loadNamed(ctx, c.Snapshot, read); {
+		case errors.Is(err, errState):
+			p.log.Error("ALARM: the snapshot that the commit names cannot be used", "next", c.Snapshot.Next, "error", err)
+			p.begin()
+		case err != nil:
+			return err
+		default:
+			from = p.next
+		}
 	}
+	if from < 0 {
+		if err := p.restoreLossy(ctx, at, c, read); err != nil {
+			return err
+		}
+		from = p.next
+	} else if err := p.run(ctx, from, at.Offset, read); err != nil {
+		return err
+	}
+	p.counted, p.newPolicies = p.machine.Counts(), true
+	if p.config.Policies != nil {
+		p.config.Policies.Restored()
+	}
+	p.logPolicy()
+	p.logBreaker()
+	p.log.Info("restored", "users", p.machine.Users(), "run_from", from, "next", p.next, "took", p.config.Now().Sub(began))
+	return nil
+}
+
+// begin makes the state that of a partition of which nothing is known.
+func (p *Partition) begin() {
+	if p.config.Users.Text() {
+		p.names = newNames(p.config.Users)
+	}
+	p.machine = liveness.New(p.config.Settings, p.router.partition, p.router.partitions, 1, p.config.Key)
+	p.machine.MostDue = cmp.Or(p.config.MostDue, liveness.MostDue)
+}
+
+// checkpointOf is that of the commit; nil if there is none.
+func checkpointOf(at stream.Assignment) (*schemas.Checkpoint, error) {
+	if at.Offset < 0 || at.Metadata == "" {
+		return nil, nil
+	}
+	c, err := schemas.DecodeCheckpoint(at.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("partition %d, committed offset %d: %w", at.Partition, at.Offset, err)
+	}
+	return c, nil
+}
+
+// mayRunFrom reports whether the log still has what follows the snapshot that c names.
+func (p *Partition) mayRunFrom(c *schemas.Checkpoint, at stream.Assignment) bool {
+	if c.TopicID.Differs(at.TopicID) || at.Offset < at.LogStart || at.Offset > at.LogEnd {
+		return false
+	}
+	if n := c.Snapshot; n.Chunks == 0 || n.Next < at.LogStart || n.Next > at.Offset {
+		p.log.Warn("retention has taken heartbeats that a restart needs", "snapshot_next", n.Next, "log_start", at.LogStart)
+		return false
+	}
+	return true
+}
+
+// run handles heartbeats that were handled before.
+func (p *Partition) run(ctx context.Context, from, to int64, read stream.ReadFunc) error {
+	if from >= to {
+		return nil
+	}
+	p.muted = true
+	defer func() { p.muted = false }()
+	var out stream.Outbox
+	err := read(ctx, schemas.Heartbeats, from, to, func(r *schemas.Record) error {
+		out.Records, out.Forwards, out.Hints, out.Rejected = out.Records[:0], out.Forwards[:0], out.Hints[:0], out.Rejected[:0]
+		p.snapshots.since += len(r.Value)
+		if p.snapshots.begun == 0 {
+			p.snapshots.begun = r.Time // the first record has the first time
+		}
+		return p.Handle(r, &out)
+	})
+	if err != nil {
+		return fmt.Errorf("running from the snapshot at offset %d: %w", from, err)
+	}
+	p.next = to // behind it may be holes
+	return nil
+}
+
+// restoreLossy is a restore from the statuses; see liveness. The next record writes a snapshot.
+func (p *Partition) restoreLossy(ctx context.Context, at stream.Assignment, c *schemas.Checkpoint, read stream.ReadFunc) error {
+	plan := p.plan(at, c)
 	var published published
-	if plan.checkpoint == nil {
+	var err error
+	if c == nil {
 		if published, err = p.lost(ctx, at, &plan, read); err != nil {
 			return err
 		}
 	}
-	if plan.lossy {
-		p.machine.BeginLossy(plan.checkpoint)
-	} else {
-		p.machine.BeginReplay(plan.checkpoint)
-	}
-	bounds := bounds{checkpoint: plan.checkpoint, committed: at.Offset, partition: p.id, partitions: p.router.partitions}
-	tenantEpoch, err := p.adoptTenants(ctx, &plan, &bounds, read)
+	p.machine.BeginLossy(c)
+	bounds := bounds{checkpoint: c, committed: at.Offset, partition: p.id, partitions: p.router.partitions}
+	tenantEpoch, err := p.adoptTenants(ctx, &bounds, read)
 	if err != nil {
 		return err
 	}
-	if err := p.replay(ctx, &plan, read); err != nil {
+	if err := p.pass(ctx, &plan, read); err != nil {
 		return err
 	}
 	epoch, err := p.adopt(ctx, &plan, &bounds, read)
 	if err != nil {
 		return err
 	}
-	if p.names != nil {
-		if again := p.settle(plan.checkpoint); len(again) > 0 && settled == nil {
-			p.rejected = nil
-			return p.restore(ctx, at, read, again)
-		}
-	}
 	least := max(p.config.MinLogEpoch, 1) - 1 // before the one that begins
 	switch epoch = max(epoch, tenantEpoch, published.epoch, least); {
-	case plan.checkpoint == nil && epoch > 0:
+	case c == nil && epoch > 0:
 		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins",
 			"epoch", epoch+1, "next", plan.next)
 		p.machine.StartEpoch(epoch+1, baseFor(plan.next))
 	case plan.newEpoch:
-		p.machine.StartEpoch(max(plan.checkpoint.LogEpoch, least)+1, baseFor(plan.next))
+		p.machine.StartEpoch(max(c.LogEpoch, least)+1, baseFor(plan.next))
 	}
-	if presumed := p.machine.EndReplay(); presumed > 0 {
+	if presumed := p.machine.EndLossy(); presumed > 0 {
 		p.config.Metrics.Unknown.Add(float64(presumed))
 		p.log.Warn("heartbeats are lost: users who were online count as heard at the last commit", "users", presumed,
 			"log_time", p.machine.LogTime())
@@ -95,86 +161,54 @@ func (p *Partition) restore(ctx context.Context, at stream.Assignment, read stre
 		p.names.sortEnds()
 		p.countTenants()
 	}
-	p.next, p.counted = plan.next, p.machine.Counts()
-	if c := plan.checkpoint; c != nil && !plan.newEpoch && plan.next == at.Offset && c.Published.Begun() {
-		p.begun = at.Offset
-	}
-	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
-	p.newPolicies = true
-	if p.config.Policies != nil {
-		p.config.Policies.Restored()
-	}
-	p.logPolicy()
-	p.logBreaker()
-	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.from, "next", p.next, "took",
-		p.config.Now().Sub(began))
+	p.next = plan.next
+	p.announcePolicy = c == nil || c.Policy == (schemas.PolicyInForce{})
+	p.snapshots.due = true
 	return nil
 }
 
 // plan derives the plan from the commit.
-func (p *Partition) plan(at stream.Assignment) (plan, error) {
-	first := at.LogStart // the first record for Handle
-	if at.Offset >= at.LogStart && at.Offset <= at.LogEnd {
-		first = at.Offset
-	}
-	if at.Offset < 0 || at.Metadata == "" {
-		return plan{lossy: true, next: first}, nil
-	}
-	c, err := schemas.DecodeCheckpoint(at.Metadata)
-	if err != nil {
-		return plan{}, fmt.Errorf("partition %d, committed offset %d: %w", at.Partition, at.Offset, err)
-	}
+func (p *Partition) plan(at stream.Assignment, c *schemas.Checkpoint) plan {
 	log := p.log.With("committed", at.Offset, "log_start", at.LogStart, "log_end", at.LogEnd)
 	switch {
+	case c == nil && at.Offset >= at.LogStart && at.Offset <= at.LogEnd:
+		return plan{next: at.Offset}
+	case c == nil:
+		return plan{next: at.LogStart}
 	case c.TopicID.Differs(at.TopicID):
 		log.Error("ALARM: the heartbeats topic is another one than the detector knew: a new log epoch begins")
-		return plan{checkpoint: c, lossy: true, newEpoch: true, next: at.LogStart}, nil
+		return plan{checkpoint: c, newEpoch: true, next: at.LogStart}
 	case at.Offset > at.LogEnd:
 		log.Error("ALARM: the heartbeats log was cut back behind the committed offset: a new log epoch begins")
-		return plan{checkpoint: c, lossy: true, newEpoch: true, from: at.LogStart, to: at.LogEnd, handled: c.LogTime,
-			next: at.LogStart}, nil
+		return plan{checkpoint: c, newEpoch: true, from: at.LogStart, to: at.LogEnd, handled: c.LogTime, next: at.LogStart}
 	case at.Offset < at.LogStart:
 		log.Error("ALARM: retention has overtaken the detector: heartbeats were lost before it saw them")
-		return plan{checkpoint: c, lossy: true, next: at.LogStart}, nil
-	case c.ReplayOffset < at.LogStart:
-		log.Warn("retention has taken heartbeats that a restart needs", "replay_offset", c.ReplayOffset)
-		return plan{checkpoint: c, lossy: true, next: at.Offset}, nil
+		return plan{checkpoint: c, next: at.LogStart}
 	}
-	return plan{checkpoint: c, from: c.ReplayOffset, to: at.Offset, next: at.Offset}, nil
+	return plan{checkpoint: c, next: at.Offset}
 }
 
 // errStop ends a read early.
 var errStop = errors.New("enough")
 
-// replay reads heartbeats again, or finds the next offset.
-func (p *Partition) replay(ctx context.Context, plan *plan, read stream.ReadFunc) error {
+// pass finds the next offset; without a commit it takes time and policies from the records before it.
+func (p *Partition) pass(ctx context.Context, plan *plan, read stream.ReadFunc) error {
 	if plan.from >= plan.to {
 		return nil
 	}
 	err := read(ctx, schemas.Heartbeats, plan.from, plan.to, func(r *schemas.Record) error {
 		readable, _ := p.decode(r.Value, r.Time)
-		if p.names != nil {
-			p.names.fresh = p.names.fresh[:0]
-			if readable && p.frame.ErasedUser != 0 {
-				readable = p.erasesAgain(r.Offset)
-			}
-		}
 		if readable && plan.handled != 0 && r.Time > plan.handled && r.Offset >= plan.next {
 			return errStop
 		}
 		plan.next = max(plan.next, r.Offset+1)
-		switch {
-		case !readable:
-		case !plan.lossy:
-			p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
-			p.out.Reset()
-		case plan.checkpoint == nil:
+		if readable && plan.checkpoint == nil {
 			p.machine.Pass(r.Offset, r.Time, &p.frame)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errStop) {
-		return fmt.Errorf("re-reading heartbeats from offset %d: %w", plan.from, err)
+		return fmt.Errorf("reading heartbeats from offset %d again: %w", plan.from, err)
 	}
 	return nil
 }
@@ -188,7 +222,7 @@ const maxRejected = 1000
 func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read stream.ReadFunc) (epoch uint32, err error) {
 	p.machine.BeginAdopt(plan.latest)
 	if p.names != nil {
-		p.replayed, p.names = p.names, newNames(p.config.Users)
+		p.names = newNames(p.config.Users) // without those that pass has learnt
 	}
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
 		if schemas.IsPolicyKey(r.Key) {

@@ -38,13 +38,14 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 			l.write(start+20, schemas.AppendTick(nil))
 			last := l.statuses[len(l.statuses)-1]
 			l.statuses = append(l.statuses, schemas.Record{Time: start + 20, Offset: 2, Key: last.Key, Value: forge(last.Value)})
+			l.snapshots = nil
 			l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
 			l.write(start+100, schemas.AppendTick(nil))
 			if len(l.out.Rejected) != 1 || l.out.Rejected[0].Topic != schemas.Statuses || l.out.Rejected[0].Record.Offset != 2 {
 				t.Fatalf("rejected is %v", l.out.Rejected)
 			}
-			if strings.Contains(l.warnings.String(), "level=ERROR") {
-				t.Errorf("an alarm: %s", l.warnings.String())
+			if strings.Count(l.warnings.String(), "level=ERROR") != 1 { // of the snapshot that is gone
+				t.Errorf("alarms: %s", l.warnings.String())
 			}
 			// The others go on: the user of the good status leaves in time, and once.
 			left := 0
@@ -93,41 +94,6 @@ func forged(t *testing.T, value []byte, change func(*schemas.Status)) []byte {
 	}
 	change(s)
 	return s.Append(nil)
-}
-
-// The last program without policies ended a device by one bye, whatever other gateways had
-// said of it. Its word on who is offline holds: records that are read again bring nobody back.
-func TestAnUpgradeBringsNobodyBackWhomTheOlderProgramHadPublishedOffline(t *testing.T) {
-	t.Parallel()
-	const user = schemas.UserID(1)
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
-	through := func(at schemas.Millis, gateway schemas.GatewayID, sequence uint64, bye bool) {
-		l.write(at, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: gateway, GatewayEpoch: start, Sequence: sequence},
-			[]schemas.Beat{{User: user, Device: 7, Kind: schemas.Web, Bye: bye}}))
-	}
-	through(start, "a", 1, false)
-	through(start+1000, "b", 1, false)
-	through(start+2000, "b", 2, true)
-	l.statuses = append(l.statuses, schemas.Record{Time: start + 2000, Offset: int64(len(l.statuses)), Key: user.Key()}) // as it wrote it
-	c, err := schemas.DecodeCheckpoint(l.p.Checkpoint())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Policies, c.RowsFrom = nil, 0
-	l.restore(int64(len(l.heartbeats)), c.Encode())
-	l.write(start+2500, schemas.AppendTick(nil))
-	l.restore(int64(len(l.heartbeats)), l.p.Checkpoint()) // a second one reads them as well
-	for at := start + 3000; at < start+120_000; at += 1000 {
-		l.write(at, schemas.AppendTick(nil))
-		if got := l.transitions(); len(got) != 0 {
-			t.Fatalf("%d ms after the start it published %+v", at-start, *got[0])
-		}
-	}
-	through(start+121_000, "a", 2, false)
-	if got := l.transitions(); len(got) != 1 || got[0].From != schemas.Offline || got[0].To != schemas.Online {
-		t.Errorf("a beat after that published %v", got)
-	}
 }
 
 // A status is refused whose bucket lacks more than any policy lets it lack.

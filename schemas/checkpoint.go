@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 
@@ -20,32 +21,16 @@ type Span struct{ Start, End Millis }
 // Checkpoint is what the detector writes into the metadata of a committed offset; see
 // transition.proto.
 type Checkpoint struct {
-	LogEpoch      uint32
-	TopicID       TopicID
-	LogTime       Millis // running maximum of the append time at the committed offset
-	Frozen        []Span // log time that did not count as silence, oldest first
-	ReplayOffset  int64
-	ReplayLogTime Millis
+	LogEpoch uint32
+	TopicID  TopicID
+	LogTime  Millis // running maximum of the append time at the committed offset
 	// Bases are the offsets from which the versions of an epoch count, the newest last; without
 	// one they count from 0.
 	Bases []EpochBase
-	// Policies are the one in force at ReplayOffset, and the newest if it is another; the heartbeats
-	// from ReplayOffset on have those in between. None if the program that wrote the checkpoint had
-	// no policies.
-	Policies []PolicyInForce
-	// Stops are the times since ReplayOffset at which the breaker stopped presence time. While
-	// Disarmed, it waits for the gateways to recover before it stops presence time again.
-	Stops    []BreakerStop
-	Disarmed bool
-	// Published is set when only a part of the output of the record at the committed offset has
-	// been published.
-	Published *PublishedUpTo
-	// RowsFrom is the log time from which a restore applies rows. From earlier records it takes
-	// only what they say about gateways.
-	RowsFrom Millis
-	// NextUnsure is when the next user may be written as unsure, in microseconds of presence time
-	// after LogTime less the allowed lateness; 0: at any time.
-	NextUnsure int64
+	// Policy is the one in force.
+	Policy PolicyInForce
+	// Snapshot is what a restart reads.
+	Snapshot SnapshotName
 	// Tenants are the marks of the tenants that have or had policies of their own.
 	Tenants []TenantMark
 	// Masters are the fingerprints of those under which the detector takes heartbeats; none: it takes
@@ -67,28 +52,26 @@ type PolicyInForce struct {
 	Policy Policy
 }
 
-// BreakerStop is an interval of log time in which presence time stood still, with the offsets of
-// the records at its start and end. End is 0 while it lasts.
-type BreakerStop struct {
-	Start       Millis
-	StartOffset int64
-	End         Millis
-	EndOffset   int64
+// SnapshotName names a snapshot in the topic of snapshots; the zero value: there is none.
+type SnapshotName struct {
+	ID     uint64
+	Next   int64 // the state is that before the heartbeat at this offset
+	Chunks int
+	Sum    [16]byte // of all chunks
 }
 
-// PublishedUpTo is the position within the output of a record; see transition.proto.
-type PublishedUpTo struct {
-	At      Millis
-	User    UserID
-	Version Version
-	// PresumedAt is the log time of a restart that had lost heartbeats, until all output of the
-	// first record after it is published; else 0.
-	PresumedAt Millis
+// Key is that of a chunk.
+func (n SnapshotName) Key(chunk int) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, n.ID), uint32(chunk))
 }
 
-// Begun reports whether some of the output of the record has been published; false of nil.
-func (p *PublishedUpTo) Begun() bool {
-	return p != nil && p.Version != 0
+// Chunk is the number of the chunk with a key; false if it is not of this snapshot.
+func (n SnapshotName) Chunk(key []byte) (chunk int, ok bool) {
+	if len(key) != 12 || binary.BigEndian.Uint64(key) != n.ID {
+		return 0, false
+	}
+	chunk = int(binary.BigEndian.Uint32(key[8:]))
+	return chunk, chunk < n.Chunks
 }
 
 // BaseOf is the offset from which versions of the epoch count; false if the checkpoint no longer
@@ -104,34 +87,22 @@ func (c *Checkpoint) BaseOf(epoch uint32) (offset int64, known bool) {
 
 // Encode returns the metadata text.
 func (c *Checkpoint) Encode() string {
-	m := pb.Checkpoint{Schema: messageVersion, LogEpoch: c.LogEpoch, TopicId: c.TopicID[:], LogTimeMs: int64(c.LogTime),
-		ReplayOffset: c.ReplayOffset, ReplayLogTimeMs: int64(c.ReplayLogTime)}
-	var last Millis
-	for _, s := range c.Frozen {
-		m.Frozen = append(m.Frozen, int64(s.Start-last), int64(s.End-s.Start))
-		last = s.End
-	}
+	m := pb.Checkpoint{Schema: messageVersion, LogEpoch: c.LogEpoch, TopicId: c.TopicID[:], LogTimeMs: int64(c.LogTime)}
 	for _, b := range c.Bases {
 		m.Bases = append(m.Bases, &pb.EpochBase{LogEpoch: b.LogEpoch, Offset: b.Offset})
 	}
-	for _, p := range c.Policies {
-		m.Policies = append(m.Policies, &pb.PolicyInForce{Offset: p.Offset, AtMs: int64(p.At), Policy: p.Policy.message()})
+	if p := c.Policy; p != (PolicyInForce{}) {
+		m.Policy = &pb.PolicyInForce{Offset: p.Offset, AtMs: int64(p.At), Policy: p.Policy.message()}
 	}
-	for _, s := range c.Stops {
-		m.BreakerStops = append(m.BreakerStops,
-			&pb.BreakerStop{StartMs: int64(s.Start), StartOffset: s.StartOffset, EndMs: int64(s.End), EndOffset: s.EndOffset})
+	if n := c.Snapshot; n != (SnapshotName{}) {
+		m.Snapshot = &pb.SnapshotName{Id: n.ID, Next: n.Next, Chunks: uint32(n.Chunks), Sum: n.Sum[:]}
 	}
-	m.BreakerDisarmed, m.RowsFromMs, m.NextUnsureUs = c.Disarmed, int64(c.RowsFrom), uint64(c.NextUnsure)
 	for _, t := range c.Tenants {
 		m.TenantPolicies = append(m.TenantPolicies, uint64(t))
 	}
 	for _, master := range c.Masters {
 		n, _ := strconv.ParseUint(master, 16, 32) // 0 of what is none
 		m.Masters = append(m.Masters, uint32(n))
-	}
-	if p := c.Published; p != nil {
-		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version),
-			PresumedAtMs: int64(p.PresumedAt)}
 	}
 	return base64.RawStdEncoding.EncodeToString(encode(&m))
 }
@@ -146,40 +117,27 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 	if err := decode("checkpoint", value, &m, m.GetSchema); err != nil {
 		return nil, fmt.Errorf("reading the checkpoint %q: %w", text, err)
 	}
-	c := &Checkpoint{LogEpoch: m.LogEpoch, LogTime: Millis(m.LogTimeMs), ReplayOffset: m.ReplayOffset,
-		ReplayLogTime: Millis(m.ReplayLogTimeMs)}
+	c := &Checkpoint{LogEpoch: m.LogEpoch, LogTime: Millis(m.LogTimeMs)}
 	copy(c.TopicID[:], m.TopicId)
-	var last Millis
-	for i := 0; i+1 < len(m.Frozen); i += 2 {
-		s := Span{Start: last + Millis(m.Frozen[i])}
-		s.End = s.Start + Millis(m.Frozen[i+1])
-		c.Frozen = append(c.Frozen, s)
-		last = s.End
-	}
 	for _, b := range m.Bases {
 		c.Bases = append(c.Bases, EpochBase{LogEpoch: b.GetLogEpoch(), Offset: b.GetOffset()})
 	}
-	for _, p := range m.Policies {
+	if p := m.Policy; p != nil {
 		policy, err := policyOf("policy", p.GetPolicy())
 		if err != nil {
 			return nil, fmt.Errorf("reading the checkpoint %q: %w", text, err)
 		}
-		c.Policies = append(c.Policies, PolicyInForce{Offset: p.GetOffset(), At: Millis(p.GetAtMs()), Policy: policy})
+		c.Policy = PolicyInForce{Offset: p.GetOffset(), At: Millis(p.GetAtMs()), Policy: policy}
 	}
-	for _, s := range m.BreakerStops {
-		c.Stops = append(c.Stops, BreakerStop{Start: Millis(s.GetStartMs()), StartOffset: s.GetStartOffset(),
-			End: Millis(s.GetEndMs()), EndOffset: s.GetEndOffset()})
+	if n := m.Snapshot; n != nil {
+		c.Snapshot = SnapshotName{ID: n.Id, Next: n.Next, Chunks: int(n.Chunks)}
+		copy(c.Snapshot.Sum[:], n.Sum)
 	}
-	c.Disarmed, c.RowsFrom, c.NextUnsure = m.BreakerDisarmed, Millis(m.RowsFromMs), int64(m.NextUnsureUs)
 	for _, t := range m.TenantPolicies {
 		c.Tenants = append(c.Tenants, TenantMark(t))
 	}
 	for _, master := range m.Masters {
 		c.Masters = append(c.Masters, fmt.Sprintf("%08x", master))
-	}
-	if p := m.Published; p != nil {
-		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version),
-			PresumedAt: Millis(p.PresumedAtMs)}
 	}
 	return c, nil
 }

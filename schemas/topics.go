@@ -20,6 +20,7 @@ const (
 	SeenHints   Topic = "seen"
 	DeadLetter  Topic = "deadletter"
 	Policies    Topic = "policies"
+	Snapshots   Topic = "snapshots"
 	Names       Topic = "names"    // in pipelines with --ids text alone
 	Pipeline    Topic = "pipeline" // likewise
 	Erasures    Topic = "erasures" // likewise
@@ -64,6 +65,7 @@ func (r Retention) Topics() []TopicSpec {
 			"delete.retention.ms":       millis(24 * time.Hour),
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
+		{Topic: Snapshots, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(time.Hour)},
 		{Topic: SeenHints, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Seen)},
 		{Topic: Fanout, Config: kept(r.Fanout)},
 		{Topic: Deliveries, Config: kept(r.Deliveries)},

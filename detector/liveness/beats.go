@@ -26,10 +26,7 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 	m.counts.Beats += uint64(f.Rows())
 	now := m.stampOf(m.clock.now)
 	rows := f.Beats()
-	oldest, late := schemas.Millis(never), schemas.Millis(0)
-	if m.replaying {
-		oldest = m.clock.now - m.restored.RowsFrom
-	}
+	late := schemas.Millis(0)
 	m.held = 0
 	if m.gateways.lives[life].end == forwarded {
 		m.held = m.reconnectWindow
@@ -43,13 +40,14 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 		m.lookUp(f, first, n)
 		for i := range n {
 			rows.Next(&beat)
-			if beat.Age += late; beat.Age > oldest {
-				continue
-			}
+			beat.Age += late
 			if m.ordinals.used > 0 && m.ordinals.of(beat.User) >= maxCaused {
 				continue
 			}
 			if e := m.block.entries[i]; e != none {
+				if m.capture != nil {
+					m.touch(e)
+				}
 				if h := m.store.hot(e); m.repeats(m.timingOf(e, h), h, &beat, now, life) {
 					continue
 				}
@@ -147,6 +145,9 @@ func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, life 
 	h := m.index.hash(beat.User)
 	e := m.index.find(&m.store, h, beat.User)
 	u := &m.scratch
+	if e != none && m.capture != nil {
+		m.touch(e)
+	}
 	switch {
 	case e != none && e != guessed && m.repeats(m.timingOf(e, m.store.hot(e)), m.store.hot(e), beat, now, life):
 		return

@@ -25,12 +25,12 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		m.drop(u, i)
 	}
-	m.lapse(u)
+	delete(m.tenants.named, id)
 	u.reset(id)
 	u.since = at // of whoever comes under this id, nothing lies before it
 	m.use(0)
 	m.setPrivacy(id, privacyRecord{})
-	if !m.replaying && f.WithheldUntil > m.clock.now {
+	if f.WithheldUntil > m.clock.now {
 		m.setPrivacy(id, privacyRecord{erased: m.version(m.ordinals.of(id)), withheld: f.WithheldUntil})
 	}
 	m.emit(&schemas.Transition{User: id, From: from, To: schemas.Offline, At: at, Cause: schemas.Erased,

@@ -12,29 +12,28 @@ import (
 // the queue, then the silence of gateways, then statuses of unheard users.
 type evaluation struct {
 	x     presence // everything due up to here
-	from  presence // that of the record before, or up to where this one was published
+	from  presence // that of the record before
 	at    presence // the instant being handled
-	round int      // of it
 	batch []uint32 // entries due at it
-	done  int      // of them
 }
 
-// evaluate publishes everything that is due, in order. It returns false if the output is full; the
-// next call continues.
-func (m *Machine) evaluate() bool {
+// MostDue is how many transitions limits cause at one record. Limits behind these wait for the next record: the
+// evaluation clock stands still before them. So the output of a record fits a transaction, however many are due.
+const MostDue = 10_000
+
+// evaluate publishes what is due, in order.
+func (m *Machine) evaluate() {
 	v := &m.evaluation
-	for {
-		for ; v.done < len(v.batch); v.done++ {
-			e := v.batch[v.done]
-			if v.round == 1 && m.outputFull() {
-				return false
-			}
-			m.slice.upTo = schemas.PublishedUpTo{At: m.clock.wall(v.at), User: m.store.hot(e).user}
+	for most := len(m.out.Transitions) + m.MostDue; m.nextInstant(); {
+		for i, e := range v.batch {
+			before := len(m.out.Transitions)
 			m.fire(e, v.at)
+			if n := len(m.out.Transitions); n > before && n >= most {
+				m.postpone(v.batch[i+1:])
+				return
+			}
 		}
-		if len(m.joining) > 0 {
-			m.join()
-		}
+		m.join()
 		for m.queue.next() <= v.at {
 			m.release()
 		}
@@ -43,16 +42,13 @@ func (m *Machine) evaluate() bool {
 			m.tripBreaker(v.at)
 		}
 		m.writeUnsure(v.at)
-		if !m.nextInstant() {
-			return true
-		}
 	}
 }
 
 // nextInstant finds the next instant up to x at which something is due.
 func (m *Machine) nextInstant() bool {
 	v := &m.evaluation
-	v.batch, v.done = emptied(v.batch), 0
+	v.batch = emptied(v.batch)
 	at := min(m.queue.next(), m.gateways.nextSilence(&m.clock), m.nextUnsure())
 	for m.wheel.cursor <= min(at, v.x) && (len(m.wheel.soon) == 0 || m.wheel.soon[0].at >= m.wheel.cursor) {
 		m.wheel.advance(m.prefetch, m.look)
@@ -63,11 +59,7 @@ func (m *Machine) nextInstant() bool {
 	if at > v.x {
 		return false
 	}
-	v.round++
-	if at != v.at {
-		v.at, v.round = at, 1
-		m.slice.upTo = schemas.PublishedUpTo{At: m.clock.wall(at)}
-	}
+	v.at = at
 	for len(m.wheel.soon) > 0 && m.wheel.soon[0].at <= at {
 		if e := m.wheel.soon.pop().e; m.dueAt(e, at) {
 			v.batch = append(v.batch, e)
@@ -84,12 +76,24 @@ func (m *Machine) dueAt(e uint32, at presence) bool {
 	return counts && armed <= at
 }
 
+// postpone leaves entries that are due at the instant at hand for the next record.
+func (m *Machine) postpone(entries []uint32) {
+	v := &m.evaluation
+	for _, e := range entries {
+		m.setTimer(e, v.at)
+	}
+	m.join()
+	v.x = max(v.from, v.at-1)
+	m.behind = true
+}
+
+// Behind reports whether limits that are due wait for the next record.
+func (m *Machine) Behind() bool { return m.behind }
+
 // fire handles everything that is due by at for the user of a timer.
 func (m *Machine) fire(e uint32, at presence) {
 	u := m.load(e, &m.scratch)
-	for limit := m.next(u); limit <= at; limit = m.next(u) {
-		m.step(u, limit)
-	}
+	m.settle(u, at)
 	m.save(e, u, false)
 }
 

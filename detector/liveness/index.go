@@ -50,6 +50,17 @@ func newIndex(key uint64) index {
 	return index{key: key, directory: []*segment{newSegment(0)}, segments: 1}
 }
 
+// reserve makes an empty index as large as so many users need, so that none of its segments grows meanwhile.
+func (x *index) reserve(users int) {
+	for x.depth = 0; users>>x.depth > smallSegment*3/4; x.depth++ {
+	}
+	x.segments = 1 << x.depth
+	x.directory = make([]*segment, x.segments)
+	for i := range x.directory {
+		x.directory[i] = newSegment(uint32(x.depth))
+	}
+}
+
 func newSegment(depth uint32) *segment {
 	return &segment{depth: depth, slots: make([]uint32, smallSegment)}
 }

@@ -1,7 +1,6 @@
 package liveness
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -44,16 +43,11 @@ func emptied[T any](s []T) []T {
 	return s[:0]
 }
 
-// DefaultSlice is how many transitions and statuses of one record are appended to an Output at
-// once.
-const DefaultSlice = 10_000
-
 // Machine is the state of one partition. One goroutine may use it.
 type Machine struct {
-	// Slice bounds the transitions and statuses that one call of Apply or Continue appends for due
-	// limits. It may be changed at any time.
-	Slice int
-	// Recounts makes Apply and Continue append who counts as something else, for counts of parts of
+	// MostDue is MostDue, but in tests. It must be the same for all records of a log.
+	MostDue int
+	// Recounts makes Apply append who counts as something else, for counts of parts of
 	// the users. It may be changed between two of their calls.
 	Recounts bool
 
@@ -61,9 +55,8 @@ type Machine struct {
 	logEpoch              uint32
 	bases                 []schemas.EpochBase // the offsets from which versions count, the newest last
 
-	policies   []schemas.PolicyInForce // since the offset from which a restart re-reads
-	policyFrom schemas.Millis          // log time from which the policy is in force
-	policyAt   presence                // the evaluation clock at its record
+	policy     schemas.PolicyInForce
+	policyFrom schemas.Millis // log time from which the policy is in force
 
 	// The policy, in presence time.
 	pipeline        timing // of users whose tenants have no policy of their own
@@ -72,11 +65,10 @@ type Machine struct {
 	longestAway     presence // of all timings
 	lateness        presence
 	reconnectWindow presence
-	held            presence                            // how much longer devices of the frame stay than others: they were forwarded
-	reach           presence                            // how far back a report can still matter
-	foresight       presence                            // how much earlier frames matter for finding duplicates
-	carried         struct{ reach, foresight presence } // the same by earlier policies, while these matter
-	cohortStep      int64                               // microseconds between two releases
+	held            presence // how much longer devices of the frame stay than others: they were forwarded
+	reach           presence // how far back a report can still matter
+	foresight       presence // how much earlier frames matter for finding duplicates
+	cohortStep      int64    // microseconds between two releases
 	maxDevices      int
 	flapBurst       presence // how much a bucket may lack
 	flapInterval    presence
@@ -97,39 +89,29 @@ type Machine struct {
 	queue      queue
 	joining    []place
 	unsure     unsure
-	history    history
 	breaker    breaker
 	evaluation evaluation
 
-	offset     int64    // of the record being applied
-	evaluated  presence // the evaluation clock at it
-	ahead      bool     // limits beyond the evaluation clock are being handled
-	slice      slice
-	ordinals   ordinals
-	out        *Output
-	replaying  bool
-	rowsFrom   presence                          // from when on rows may matter
-	adopting   bool                              // no timers are set
-	lossy      bool                              // a restart cannot re-read everything
-	rereads    bool                              // a restart re-reads heartbeats
-	restored   *schemas.Checkpoint               // the one that is being restored
-	latest     schemas.Millis                    // the latest instant of a transition, without a checkpoint
-	reread     map[schemas.UserID]schemas.Millis // last_seen by the re-read records, if a status has a later one
-	silences   map[schemas.UserID]silence        // of users whom a partly published record has already made silent
-	resuming   map[schemas.UserID]int            // next ordinals of that record, by user
-	delayed    map[schemas.UserID]bool           // those of its users whose tombstones are still to be written
-	resumeFrom schemas.PublishedUpTo             // how far it was published
-	presumedAt schemas.Millis                    // log time of a lossy restart, until the next record is applied
-	presumed   []schemas.UserID                  // users whose statuses are written with the next record
-	scratch    user
-	block      block
-	draining   int // chunk that is being emptied, and how far
-	drained    int
-	prefetch   func(entries []uint32)
-	look       func(e uint32) (presence, bool)
-	counts     Counts
-	online     schemas.Counts // visible users who are online, for Present
-	away       schemas.Counts // those who are away
+	offset    int64    // of the record being applied
+	evaluated presence // the evaluation clock at it
+	ahead     bool     // limits beyond the evaluation clock are being handled
+	ordinals  ordinals
+	out       *Output
+	adopting  bool                // no timers are set
+	behind    bool                // limits that are due wait for the next record
+	lossy     *schemas.Checkpoint // of the lossy restart under way; nil: the commit is lost
+	latest    schemas.Millis      // the latest instant of a transition, without a checkpoint
+	presumed  []schemas.UserID    // users whose statuses are written with the next record
+	scratch   user
+	block     block
+	capture   *capture // under way; nil: none is
+	draining  int      // chunk that is being emptied, and how far
+	drained   int
+	prefetch  func(entries []uint32)
+	look      func(e uint32) (presence, bool)
+	counts    Counts
+	online    schemas.Counts // visible users who are online, for Present
+	away      schemas.Counts // those who are away
 }
 
 // Counts are totals since the machine was made.
@@ -149,12 +131,12 @@ type Counts struct {
 // chosen user ids cannot waste memory.
 func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, key uint64) *Machine {
 	m := &Machine{
-		Slice: DefaultSlice, partition: partition, partitions: partitions, logEpoch: logEpoch,
-		bases: []schemas.EpochBase{{LogEpoch: logEpoch}}, rowsFrom: -never, index: newIndex(key),
+		MostDue: MostDue, partition: partition, partitions: partitions, logEpoch: logEpoch,
+		bases: []schemas.EpochBase{{LogEpoch: logEpoch}}, index: newIndex(key),
 		many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, privacy: map[schemas.UserID]privacyRecord{}, gateways: newGateways(),
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
-	m.policies = []schemas.PolicyInForce{{Policy: policy}}
+	m.policy = schemas.PolicyInForce{Policy: policy}
 	m.setPolicy(policy, 0)
 	m.prefetch, m.look = m.prefetchEntries, m.lookAtTimer
 	return m
@@ -180,7 +162,7 @@ func (m *Machine) setPolicy(p schemas.Policy, from schemas.Millis) {
 func perSecond(n, sources int64) int64 { return (1_000_000*sources + n - 1) / n }
 
 // Policy is the policy in force, with the offset of its record.
-func (m *Machine) Policy() schemas.PolicyInForce { return m.policies[len(m.policies)-1] }
+func (m *Machine) Policy() schemas.PolicyInForce { return m.policy }
 
 // Policies are those by which users are judged from now on, with the log times since which they are: the
 // pipeline's, and after it what it is with the settings of each tenant that has a policy of its own.
@@ -196,19 +178,14 @@ func (m *Machine) Policies() []schemas.PolicyRecord {
 }
 
 // Apply applies the next record: its offset, its append time, and its frame. It appends the effect
-// to out, and allocates nothing for a repeated beat. It returns false if there is more than Slice
-// to append: then call Continue, with the same frame, until that returns true.
-func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame, out *Output) bool {
-	m.slice = slice{before: m.clock, stops: m.breaker.stops, disarmed: m.breaker.disarmed, bases: m.bases}
-	m.offset = offset
+// to out, and allocates nothing for a repeated beat.
+func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame, out *Output) {
+	m.offset, m.out, m.behind = offset, out, false
 	m.startEpochIfDue()
-	m.history.before(offset, m.clock.now)
 	begins := m.clock.now == 0
-	if overdue := m.clock.advance(appended, m.breakerLimit); overdue != 0 && !m.replaying {
+	if overdue := m.clock.advance(appended, m.breakerLimit); overdue != 0 {
 		m.breaker.disarmed = true
-		m.resumeTime(overdue)
 	}
-	m.replayResume(true)
 	m.rebase(m.clock.now)
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
@@ -216,83 +193,22 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	from := m.evaluated
 	m.evaluated = max(m.evaluated, m.clock.presence()-m.lateness)
 	m.evaluation = evaluation{x: m.evaluated, from: from, at: -never, batch: m.evaluation.batch[:0]}
-	stop, stops := m.replayStop()
-	if stops {
-		m.evaluation.x = m.clock.at(stop.Start)
-	}
-	for user, n := range m.resuming {
-		m.ordinals.set(user, n)
-	}
-	if !m.replaying {
-		m.slice.delayed, m.delayed = slices.Sorted(maps.Keys(m.delayed)), nil
-		m.slice.resume, m.resumeFrom = m.resumeFrom, schemas.PublishedUpTo{}
-		if r := m.slice.resume.At; r != 0 {
-			m.evaluation.from = max(from, m.clock.at(r)) // statuses of unheard users are published up to it
-		}
-	}
-	return m.advance(f, out)
-}
-
-// Continue appends the next slice of the effect of the record that Apply has taken.
-func (m *Machine) Continue(f *schemas.Frame, out *Output) bool { return m.advance(f, out) }
-
-// Offset is that of the record applied last.
-func (m *Machine) Offset() int64 { return m.offset }
-
-// Pending reports whether Continue must be called.
-func (m *Machine) Pending() bool { return m.slice.pending }
-
-// advance evaluates limits until the output is full or all are done; then it applies the frame.
-func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
-	m.out = out
-	m.slice.begin(out)
 	m.writePresumed()
-	if m.outputFull() || !m.evaluate() {
-		m.cut(f)
-		return false
-	}
-	if stop, stops := m.replayStop(); stops {
-		m.stopTime(m.evaluation.x, stop.Start)
-	}
+	m.evaluate()
 	m.evaluated, m.evaluation.at = m.evaluation.x, m.evaluation.x
-	m.slice.resume = schemas.PublishedUpTo{}
 	m.judgeNamed()
 	if f.Tick {
 		m.upkeep()
 	} else {
 		m.apply(f)
 	}
-	m.replayResume(false)
 	m.updateBreaker()
-	m.endSlices()
-	m.trimHistory()
-	m.forgetStops()
-	m.forgetPolicies()
 	m.ordinals.forget()
-	m.resuming, m.silences, m.out = nil, nil, nil
-	if !m.replaying {
-		m.presumedAt = 0
-	}
-	return true
+	m.out = nil
 }
 
-// trimHistory computes from when on rows may matter, and drops what a restart need not re-read.
-func (m *Machine) trimHistory() {
-	if m.evaluated-m.reach-m.foresight >= m.clock.at(max(m.policyFrom, m.tenants.changedAt)) {
-		m.carried.reach, m.carried.foresight = 0, 0
-	}
-	reach := max(m.reach, m.carried.reach)
-	from := m.evaluated
-	if from < m.clock.at(m.policyFrom) {
-		from = min(from, m.policyAt) // limits that are due since then wait for the policy
-	}
-	from -= reach
-	if m.queue.busy(m.evaluated) { // places in the queue depend on one another
-		from = min(from, m.rowsFrom)
-	}
-	m.rowsFrom = from
-	m.history.after(m.clock.presence(), m.rowsFrom-max(m.foresight, m.carried.foresight))
-}
+// Offset is that of the record applied last.
+func (m *Machine) Offset() int64 { return m.offset }
 
 // apply applies the frame.
 func (m *Machine) apply(f *schemas.Frame) {
@@ -308,11 +224,6 @@ func (m *Machine) apply(f *schemas.Frame) {
 	m.counts.LostFrames += lostFrames
 	if !fresh {
 		m.counts.DuplicateFrames++
-		return
-	}
-	if m.replaying && m.clock.now < m.restored.RowsFrom {
-		delete(m.tenants.away, f.ErasedUser) // nobody has an entry yet
-		delete(m.tenants.named, f.ErasedUser)
 		return
 	}
 	if f.VisibilityUser != 0 {
@@ -332,18 +243,14 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	if p == m.Policy().Policy {
 		return
 	}
-	for _, u := range m.many {
-		if u.state != schemas.Offline && u.flaps.waiting == nil {
+	for e, u := range m.many {
+		if m.touch(e); u.state != schemas.Offline && u.flaps.waiting == nil {
 			u.flaps.bucket = schemas.Bucket{}
 		}
 	}
 	from := m.nextPolicyFrom()
-	m.policies = append(m.policies, schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p})
-	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
+	m.policy = schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p}
 	m.setPolicy(p, from)
-	if m.evaluated >= m.clock.at(m.policyFrom) { // otherwise limits still wait for the policy before
-		m.policyAt = m.evaluated
-	}
 	m.policyFrom = from
 	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
@@ -355,18 +262,9 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 // statuses name their policy.
 func (m *Machine) nextPolicyFrom() schemas.Millis { return max(m.clock.now, m.policyFrom+1) }
 
-// forgetPolicies drops policies that were replaced before the offset from which a restart would
-// re-read.
-func (m *Machine) forgetPolicies() {
-	from, _ := m.history.replay()
-	for len(m.policies) > 1 && m.policies[1].Offset < from.offset {
-		m.policies = m.policies[1:]
-	}
-}
-
 // startEpochIfDue begins another log epoch before versions run out of offsets.
 func (m *Machine) startEpochIfDue() {
-	if !m.replaying && m.offset-m.versionBase() > schemas.MaxVersionOffset {
+	if m.offset-m.versionBase() > schemas.MaxVersionOffset {
 		m.startEpoch(m.logEpoch+1, m.offset)
 		m.rearm(func(uint8) bool { return true }) // limits no longer wait for their policies
 	}
@@ -411,4 +309,31 @@ func (m *Machine) applyVisibility(f *schemas.Frame) {
 // foreign reports whether the user belongs to another partition. Users with an entry do not.
 func (m *Machine) foreign(id schemas.UserID) bool {
 	return schemas.PartitionOf(id, m.partitions) != m.partition
+}
+
+// LogTime is the running maximum of the append times, 0 before the first record.
+func (m *Machine) LogTime() schemas.Millis { return m.clock.now }
+
+// LogEpoch is the log epoch of the versions to come.
+func (m *Machine) LogEpoch() uint32 { return m.logEpoch }
+
+// Stopped is since when the breaker stops presence time; 0: it does not.
+func (m *Machine) Stopped() schemas.Millis { return m.clock.stopped }
+
+// Users is how many users are in memory: those who are not offline, have a bye or a bucket, or are
+// hidden.
+func (m *Machine) Users() int { return m.store.live + len(m.hidden) }
+
+// Counts are totals since the machine was made.
+func (m *Machine) Counts() Counts {
+	c := m.counts
+	c.BreakerTrips, c.NoPlace = m.breaker.trips, m.gateways.overflow
+	return c
+}
+
+// Bytes is the memory of the state, except that of gateways.
+func (m *Machine) Bytes() int {
+	const perMany, perHidden, perPrivacy = 320, 48, 72
+	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany +
+		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy
 }

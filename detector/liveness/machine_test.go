@@ -29,9 +29,7 @@ func (w *world) record(value []byte) {
 	if err := w.frame.Decode(value); err != nil {
 		w.t.Fatal(err)
 	}
-	for done := w.m.Apply(w.offset, w.now, &w.frame, &w.out); !done; {
-		done = w.m.Continue(&w.frame, &w.out)
-	}
+	w.m.Apply(w.offset, w.now, &w.frame, &w.out)
 	w.offset++
 }
 

@@ -21,9 +21,7 @@ func (m *private) apply(at schemas.Millis, value []byte) (statuses []schemas.Sta
 		m.Fatal(err)
 	}
 	var out Output
-	if !m.Apply(m.offset, at, &f, &out) {
-		m.Fatal("more than a slice")
-	}
+	m.Apply(m.offset, at, &f, &out)
 	m.offset++
 	return out.Statuses
 }

@@ -39,10 +39,7 @@ func (m *Machine) publish(u *user, c change) {
 // settleStatus writes the status of a dirty user. Of an offline user it first forgets what nothing needs any more.
 func (m *Machine) settleStatus(u *user) {
 	if u.state == schemas.Offline {
-		switch {
-		case m.replaying: // its status has what was known
-			u.lastSeen = 0
-		case !u.hidden && u.flaps.waiting == nil:
+		if !u.hidden && u.flaps.waiting == nil {
 			u.refresh()
 		}
 		u.silentFrom, u.releaseDelay, u.drained, u.kinds = 0, 0, false, 0
@@ -74,11 +71,7 @@ func (u *user) refresh() {
 
 // emit appends t to the output, with its version.
 func (m *Machine) emit(t *schemas.Transition) {
-	n := m.ordinals.take(t.User)
-	if m.replaying {
-		return
-	}
-	t.Version = m.version(n)
+	t.Version = m.version(m.ordinals.take(t.User))
 	m.out.Transitions = append(m.out.Transitions, *t)
 }
 
@@ -90,9 +83,6 @@ func (m *Machine) version(ordinal int) schemas.Version {
 // those of u's newest transition and the next: it is that of the newest transition if this record
 // caused it, else the last before this record.
 func (m *Machine) emitStatus(u *user) {
-	if m.replaying {
-		return
-	}
 	if u.state != schemas.Offline {
 		m.refill(u)
 	}

@@ -49,6 +49,9 @@ func (m *Machine) queueUp(u *user, r *report) {
 
 // join gives a place to each device that has become due.
 func (m *Machine) join() {
+	if len(m.joining) == 0 {
+		return
+	}
 	slices.SortStableFunc(m.joining, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device),
 			cmp.Compare(a.seen, b.seen))

@@ -34,9 +34,7 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 		idle := presence(beat.Idle)
 		why.active = m.idleAfter == 0 || idle < m.idleAfter && at-idle+m.idleAfter > m.evaluated
 	}
-	if !m.replaying || !beat.Bye {
-		u.lastSeen = max(u.lastSeen, b)
-	}
+	u.lastSeen = max(u.lastSeen, b)
 	m.judge(u, at, b, why)
 }
 

@@ -144,13 +144,6 @@ func (m *Machine) step(u *user, limit presence) {
 	if went.n > 0 && (!found || went.device < byDevice) {
 		byDevice, found = went.device, true
 	}
-	if m.published(u.id) {
-		m.wasPublished(u)
-		if moved || m.next(u) > limit {
-			return
-		}
-		// That slice cannot have written the status. Without a change the limit would stay due.
-	}
 	if !found {
 		byDevice = tailDevice
 	}
@@ -245,9 +238,5 @@ func (m *Machine) releaseDevice(u *user, p place) {
 	m.leave(u, r)
 	m.drop(u, i)
 	went.apply(u, schemas.Millis(p.release-p.until), drained)
-	if m.published(u.id) {
-		m.wasPublished(u)
-		return
-	}
 	m.judge(u, p.release, max(m.clock.wall(p.release), m.floor(u)), event{device: p.device, released: true})
 }

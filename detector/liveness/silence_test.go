@@ -19,10 +19,7 @@ func BenchmarkSilence(b *testing.B) {
 			b.Fatal(err)
 		}
 		out.Reset()
-		for done := m.Apply(offset, now, &frame, out); !done; done = m.Continue(&frame, out) {
-			transitions += len(out.Transitions)
-			out.Reset()
-		}
+		m.Apply(offset, now, &frame, out)
 		transitions += len(out.Transitions)
 	}
 	tick := schemas.AppendTick(nil)

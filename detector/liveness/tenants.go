@@ -39,16 +39,12 @@ func newTiming(p schemas.Policy) timing {
 
 // tenants are those that have or had policies of their own.
 type tenants struct {
-	all       []tenant // number 0 stands for all other tenants
-	atHand    uint8    // whose timing Machine.timing is
-	changedAt schemas.Millis
-	away      map[schemas.UserID]uint8          // tenants of judged users who have no entry
-	named     map[schemas.UserID]naming         // of judged users; of those not in it, that was long ago
-	namings   []judgement                       // in order
-	lapsed    map[schemas.UserID]schemas.Lapsed // of users who were erased
-	lapses    []lapse                           // in order
-	coming    []judgement                       // users whom the record being applied names
-	replayed  map[int64][]judgement             // in a replay: whom the records name, by their offsets
+	all     []tenant                  // number 0 stands for all other tenants
+	atHand  uint8                     // whose timing Machine.timing is
+	away    map[schemas.UserID]uint8  // tenants of judged users who have no entry
+	named   map[schemas.UserID]naming // of judged users; of those not in it, that was long ago
+	namings []judgement               // in order
+	coming  []judgement               // users whom the record being applied names
 }
 
 // tenant is one tenant, which is never forgotten.
@@ -73,19 +69,9 @@ type judgement struct {
 	naming
 }
 
-// lapse is a user with a Lapsed.
-type lapse struct {
-	user  schemas.UserID
-	until schemas.Version
-}
-
 // waitingReach is how much longer reports matter where users may come under other policies: a limit
 // that such a change makes due waits for the evaluation clock, which is behind by the allowed lateness.
 const waitingReach presence = 5000
-
-// maxVersions bounds how many policies of a tenant are remembered for restarts. With fewer than came into
-// force in the part of the log that a restart re-reads, the first records are judged by a later one.
-const maxVersions = 64
 
 // use makes the timing of a tenant that of the user at hand.
 func (m *Machine) use(tenant uint8) {
@@ -147,7 +133,6 @@ func (m *Machine) addNumber(name string) uint8 {
 	if len(m.tenants.all) == 0 {
 		m.tenants.all = make([]tenant, 1)
 		m.tenants.away, m.tenants.named = map[schemas.UserID]uint8{}, map[schemas.UserID]naming{}
-		m.tenants.lapsed = map[schemas.UserID]schemas.Lapsed{}
 	}
 	m.tenants.all = append(m.tenants.all, tenant{name: name})
 	return uint8(len(m.tenants.all) - 1)
@@ -181,18 +166,11 @@ func (m *Machine) applyTenantPolicy(f *schemas.TenantPolicy) {
 		return
 	}
 	t := &m.tenants.all[n]
-	t.policy, t.from, m.tenants.changedAt = f.Policy, m.clock.now, m.clock.now
-	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
-	m.setTimings(m.Policy().Policy)
-	if !m.replaying {
-		t.Policies = append(t.Policies, schemas.TenantPolicyInForce{Version: m.version(0), At: t.from, Policy: f.Policy})
-		from, _ := m.history.replay()
-		for len(t.Policies) > 1 && (m.precedes(t.Policies[1].Version, from.offset) || len(t.Policies) > maxVersions) {
-			t.Policies = slices.Delete(t.Policies, 0, 1)
-		}
-		written := t.TenantPolicies
-		m.out.Tenant = &written
-	}
+	t.policy, t.from = f.Policy, m.clock.now
+	m.setTimings(m.policy.Policy)
+	t.Policies = []schemas.TenantPolicyInForce{{Version: m.version(0), At: t.from, Policy: f.Policy}}
+	written := t.TenantPolicies
+	m.out.Tenant = &written
 	m.rearm(func(tenant uint8) bool { return tenant == n })
 }
 
@@ -216,16 +194,6 @@ func (t *tenant) goesBy(p *schemas.Policy) bool {
 	}
 	var any schemas.Policy
 	return any.For(p) == any.For(t.policy)
-}
-
-// precedes reports whether the record that v names comes before the offset.
-func (m *Machine) precedes(v schemas.Version, offset int64) bool {
-	i := len(m.bases) - 1
-	for i > 0 && m.bases[i].Offset > offset {
-		i--
-	}
-	at := m.bases[i]
-	return v.LogEpoch() < at.LogEpoch || v.LogEpoch() == at.LogEpoch && at.Offset+v.Offset() < offset
 }
 
 // Named says, before Apply, that the record names a user of this partition.
@@ -255,9 +223,6 @@ func (m *Machine) judgeNamed() {
 		m.judgeFrom(j, true)
 	}
 	m.tenants.coming = m.tenants.coming[:0]
-	for _, j := range m.tenants.replayed[m.offset] {
-		m.judgeFrom(j, j.version != m.tenants.all[j.tenant].Born)
-	}
 }
 
 // judgeFrom brings a user under the policy of a tenant. Unless it is remembered that this began with
@@ -291,9 +256,6 @@ func (m *Machine) Judge(id schemas.UserID, name string) {
 
 // addTenant adds to s since when the user is judged by the policy of a tenant.
 func (m *Machine) addTenant(s *schemas.Status, tenant uint8) {
-	if len(m.tenants.lapsed) > 0 {
-		s.Lapsed = m.tenants.lapsed[s.User]
-	}
 	if tenant == 0 {
 		return
 	}
@@ -303,13 +265,12 @@ func (m *Machine) addTenant(s *schemas.Status, tenant uint8) {
 	}
 }
 
-// forgetNamings forgets since when users are judged, if no restart re-reads from before it and no limit
-// waits for it. Then the tenant's first policy does as well.
+// forgetNamings forgets since when users are judged, if no limit waits for it. Then the tenant's first policy
+// does as well.
 func (m *Machine) forgetNamings() {
-	from, _ := m.history.replay()
 	n := 0
 	for _, j := range m.tenants.namings {
-		if !m.precedes(j.version, from.offset) || m.clock.at(j.at)+m.reach > m.evaluated {
+		if m.clock.at(j.at)+m.reach > m.evaluated {
 			break
 		}
 		if m.tenants.named[j.user] == j.naming {
@@ -318,40 +279,6 @@ func (m *Machine) forgetNamings() {
 		n++
 	}
 	m.tenants.namings = slices.Delete(m.tenants.namings, 0, n)
-}
-
-// lapse ends that u, who is erased, is judged by the policy of a tenant.
-func (m *Machine) lapse(u *user) {
-	if u.tenant != 0 && !m.replaying {
-		var s schemas.Status
-		s.User = u.id
-		m.addTenant(&s, u.tenant)
-		m.tenants.lapsed[u.id] = schemas.Lapsed{From: s.JudgedFrom, Until: m.version(0), Tenant: m.tenants.all[u.tenant].name}
-		m.tenants.lapses = append(m.tenants.lapses, lapse{u.id, m.version(0)})
-	}
-	delete(m.tenants.named, u.id)
-}
-
-// lapsesPerTick bounds how many of these one tick forgets.
-const lapsesPerTick = 1000
-
-// forgetLapses forgets what no restart re-reads any more, and writes statuses without it.
-func (m *Machine) forgetLapses() {
-	if m.replaying {
-		return
-	}
-	from, _ := m.history.replay()
-	n := 0
-	for n < min(len(m.tenants.lapses), lapsesPerTick) && m.precedes(m.tenants.lapses[n].until, from.offset) {
-		l := m.tenants.lapses[n]
-		n++
-		if m.tenants.lapsed[l.user].Until != l.until {
-			continue
-		}
-		delete(m.tenants.lapsed, l.user)
-		m.restate(l.user)
-	}
-	m.tenants.lapses = slices.Delete(m.tenants.lapses, 0, n)
 }
 
 // startEpoch ends that limits wait for the policies of tenants: their instants may be later than the
@@ -376,78 +303,21 @@ func (m *Machine) marks() (marks []schemas.TenantMark) {
 	return marks
 }
 
-// AdoptPolicies takes the policies of a tenant, after BeginReplay or BeginLossy.
+// AdoptPolicies takes the policies of a tenant, after BeginLossy.
 func (m *Machine) AdoptPolicies(p *schemas.TenantPolicies) {
 	t := &m.tenants.all[m.addNumber(p.Tenant)]
 	t.TenantPolicies = *p
 	in := p.Policies[len(p.Policies)-1]
-	if c := m.restored; m.rereads {
-		in = schemas.TenantPolicyInForce{}
-		for _, p := range p.Policies {
-			if m.precedes(p.Version, c.ReplayOffset) {
-				in = p
-			}
-		}
-	}
 	t.policy, t.from = in.Policy, 0
 	if in.Version.LogEpoch() == m.logEpoch {
 		t.from = in.At
-		m.tenants.changedAt = max(m.tenants.changedAt, in.At)
 	}
-	m.setTimings(m.Policy().Policy)
+	m.setTimings(m.policy.Policy)
 }
-
-// AdoptLapsed is AdoptJudged for a user who was erased.
-func (m *Machine) AdoptLapsed(id schemas.UserID, l schemas.Lapsed) {
-	if !m.precedes(l.Until, m.restored.ReplayOffset) {
-		m.AdoptJudged(id, l.Tenant, l.From, 0)
-	}
-}
-
-// AdoptJudged says, after AdoptPolicies and before heartbeats are re-read, what the newest status of a
-// user with a name says.
-func (m *Machine) AdoptJudged(id schemas.UserID, tenant string, from schemas.Version, at schemas.Millis) {
-	j := judgement{user: id, tenant: m.number(tenant), naming: naming{from, at}}
-	if j.tenant == 0 {
-		return
-	}
-	if from == 0 {
-		j.version = m.tenants.all[j.tenant].Born
-	}
-	if !m.precedes(j.version, m.restored.ReplayOffset) {
-		if m.tenants.replayed == nil {
-			m.tenants.replayed = map[int64][]judgement{}
-		}
-		if base, known := m.restored.BaseOf(j.version.LogEpoch()); known {
-			offset := base + j.version.Offset()
-			m.tenants.replayed[offset] = append(m.tenants.replayed[offset], j)
-		}
-		return
-	}
-	m.tenants.away[id] = j.tenant
-	if at != 0 {
-		m.tenants.named[id] = j.naming
-	}
-}
-
-// beginAdopt drops what re-reading needed.
-func (t *tenants) beginAdopt() {
-	clear(t.away)
-	clear(t.named)
-	clear(t.lapsed)
-	t.namings, t.replayed = nil, nil
-}
-
-// longAgo is after how much log time it does not matter any more when a user came under the policy of a
-// tenant: longer than a restart re-reads.
-const longAgo = schemas.Millis(24 * 60 * 60 * 1000)
 
 // adoptTenant takes from a status by whose policy u is judged. No tenant judges a user who is gone, though the
 // name is kept, nor one who was gone at the tenant's first policy and has come back without a name since.
 func (m *Machine) adoptTenant(u *user, s *schemas.Status) {
-	if s.Lapsed.Until != 0 && len(m.tenants.all) > 0 {
-		m.tenants.lapsed[u.id] = s.Lapsed
-	}
 	if s.Name == (schemas.Name{}) || s.NamedUntil != 0 {
 		return
 	}
@@ -456,10 +326,7 @@ func (m *Machine) adoptTenant(u *user, s *schemas.Status) {
 	}
 	u.tenant = m.number(s.Name.Tenant)
 	m.use(u.tenant)
-	switch {
-	case s.JudgedFrom == 0 || s.JudgedFrom == m.tenants.all[u.tenant].Born:
-	case m.restored != nil && s.JudgedAt+longAgo < m.restored.LogTime && m.precedes(s.JudgedFrom, m.restored.ReplayOffset):
-	default:
+	if s.JudgedFrom != 0 && s.JudgedFrom != m.tenants.all[u.tenant].Born {
 		n := naming{s.JudgedFrom, s.JudgedAt}
 		if s.JudgedFrom.LogEpoch() != m.logEpoch {
 			n.at = 0
@@ -468,14 +335,12 @@ func (m *Machine) adoptTenant(u *user, s *schemas.Status) {
 	}
 }
 
-// endReplay orders the namings.
-func (t *tenants) endReplay() {
+// orderNamings orders the namings of a lossy restart.
+func (t *tenants) orderNamings() {
 	for user, n := range t.named {
 		t.namings = append(t.namings, judgement{user: user, naming: n})
 	}
-	slices.SortFunc(t.namings, func(a, b judgement) int { return cmp.Compare(a.version, b.version) })
-	for user, l := range t.lapsed {
-		t.lapses = append(t.lapses, lapse{user, l.Until})
-	}
-	slices.SortFunc(t.lapses, func(a, b lapse) int { return cmp.Compare(a.until, b.until) })
+	slices.SortFunc(t.namings, func(a, b judgement) int {
+		return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.user, b.user))
+	})
 }

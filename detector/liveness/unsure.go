@@ -69,7 +69,7 @@ func (u *user) unheard() (newest schemas.Millis) {
 // awaitUnsure makes an unheard user wait for a status that says so.
 func (m *Machine) awaitUnsure(u *user) {
 	newest := schemas.Millis(0)
-	if u.unsureSince == 0 && !m.replaying {
+	if u.unsureSince == 0 {
 		newest = u.unheard()
 	}
 	if newest != 0 && newest != u.awaits {
@@ -78,10 +78,9 @@ func (m *Machine) awaitUnsure(u *user) {
 	u.awaits = newest
 }
 
-// endUnsure notes that a user is unheard no more. Where a part of the record's output was published
-// before a restart, the status may be ahead of the reports.
+// endUnsure notes that a user is unheard no more.
 func (m *Machine) endUnsure(u *user) {
-	if u.unsureSince != 0 && u.unheard() == 0 && !m.published(u.id) {
+	if u.unsureSince != 0 && u.unheard() == 0 {
 		u.unsureSince, u.unsureEnded, u.dirty = 0, true, true
 	}
 }

@@ -7,20 +7,17 @@ const movesPerTick = 4096
 func (m *Machine) upkeep() {
 	m.gateways.sweep()
 	m.gateways.expire(&m.clock)
-	if !m.replaying {
-		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
-	}
+	m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
 	m.gateways.ends = m.gateways.ends[:0]
 	m.forgetPrivacy()
 	m.forgetNamings()
-	m.forgetLapses()
 	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
 		const margin = 15 * 60 * 1000 // milliseconds
 		m.clock.forget(m.clock.presence() - m.longestAway - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - margin)
 	}
 	m.store.trim()
-	for i := 0; i < movesPerTick && m.store.sparse(); i++ {
+	for i := 0; i < movesPerTick && m.capture == nil && m.store.sparse(); i++ {
 		m.compact()
 		m.store.trim()
 	}

@@ -137,6 +137,9 @@ func (u *user) reset(id schemas.UserID) {
 
 // load decodes entry e into u, or returns the stored user if it does not fit in an entry.
 func (m *Machine) load(e uint32, u *user) *user {
+	if m.capture != nil {
+		m.touch(e)
+	}
 	h := m.store.hot(e)
 	if h.flags&flagMany != 0 {
 		u = m.many[e]
@@ -296,6 +299,9 @@ func (m *Machine) enter(id schemas.UserID, u *user) (e uint32) {
 	}
 	m.use(u.tenant)
 	e = m.store.add(id)
+	if m.capture != nil {
+		m.capture.take(e) // it came later
+	}
 	m.index.insert(&m.store, m.index.hash(id), e)
 	return e
 }

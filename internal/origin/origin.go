@@ -82,8 +82,7 @@ type commit struct {
 	epoch     uint32
 	base      int64 // of the epoch
 	baseKnown bool
-	within    schemas.Version // the last published one of the record at offset; 0: none
-	latest    schemas.Millis  // the log time
+	latest    schemas.Millis // the log time
 }
 
 // commitOf is the zero commit if the detector has committed nothing readable: it then starts again
@@ -98,9 +97,6 @@ func commitOf(c kafka.CommittedOffset, found bool) commit {
 	}
 	known := commit{offset: c.Offset, epoch: checkpoint.LogEpoch, latest: checkpoint.LogTime}
 	known.base, known.baseKnown = checkpoint.BaseOf(checkpoint.LogEpoch)
-	if checkpoint.Published != nil {
-		known.within, known.latest = checkpoint.Published.Version, max(known.latest, checkpoint.Published.At)
-	}
 	return known
 }
 
@@ -122,15 +118,11 @@ func (c commit) has(of claim, slack int64) bool {
 	case epoch < c.epoch:
 		return true
 	case epoch > c.epoch:
-		return epoch <= c.within.LogEpoch()
-	case !c.baseKnown, c.within >= v:
+		return false
+	case !c.baseKnown:
 		return true
 	}
-	end := c.offset + slack
-	if c.within != 0 {
-		end++
-	}
-	return c.base+v.Offset() < end
+	return c.base+v.Offset() < c.offset+slack
 }
 
 // Check returns a *schemas.FieldError for a transition that cannot come from this log, or for a

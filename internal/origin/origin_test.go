@@ -81,10 +81,6 @@ func TestAVersionIsOfARecordThatTheDetectorHasCommitted(t *testing.T) {
 			checkpoint: schemas.Checkpoint{LogEpoch: 2, Bases: []schemas.EpochBase{{LogEpoch: 2, Offset: 1 << 41}}}}, v(2, 99, 0), ""},
 		"beyond a base": {commits{offset: 1<<41 + 100, settled: 1<<41 + 100, end: 9,
 			checkpoint: schemas.Checkpoint{LogEpoch: 2, Bases: []schemas.EpochBase{{LogEpoch: 2, Offset: 1 << 41}}}}, v(2, 100, 0), "forged"},
-		"a slice of a record": {commits{offset: 100, settled: 100, end: 9,
-			checkpoint: schemas.Checkpoint{LogEpoch: 2, Published: &schemas.PublishedUpTo{At: 1, User: 1, Version: v(2, 100, 7)}}}, v(2, 100, 9), ""},
-		"a slice of the record that began the epoch": {commits{offset: 100, settled: 100, end: 9,
-			checkpoint: schemas.Checkpoint{LogEpoch: 2, Published: &schemas.PublishedUpTo{At: 1, User: 1, Version: v(3, 0, 7)}}}, v(3, 0, 2), ""},
 	} {
 		o, _ := originOf(&c.commits)
 		if got := o.check(5, c.version); got != c.want {

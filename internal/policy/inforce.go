@@ -28,8 +28,8 @@ func InForce(ctx context.Context, cluster kafka.Config) ([]Partition, error) {
 	}
 	var all []Partition
 	for id, c := range checkpoints {
-		if n := len(c.Policies); n > 0 {
-			all = append(all, Partition{id, c.Policies[n-1]})
+		if c.Policy != (schemas.PolicyInForce{}) {
+			all = append(all, Partition{id, c.Policy})
 		}
 	}
 	slices.SortFunc(all, func(a, b Partition) int { return int(a.ID) - int(b.ID) })

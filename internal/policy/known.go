@@ -145,30 +145,18 @@ func readKept(ctx context.Context, reader *kafka.Reader) (records, error) {
 func everInForce(checkpoints map[int32]*schemas.Checkpoint, tenants []SetPolicy) records {
 	all := records{}
 	for _, c := range checkpoints {
-		all.addPartition(c.Policies, tenants)
+		all.addPartition(c.Policy, tenants)
 	}
 	return all
 }
 
-// addPartition adds the policies of one partition, oldest first, and what they are with the settings of tenants.
-func (r records) addPartition(policies []schemas.PolicyInForce, tenants []SetPolicy) {
-	own := map[string]*schemas.Policy{}
-	for i, p := range policies {
-		for len(tenants) > 0 && tenants[0].At < p.At {
-			own[tenants[0].Tenant] = tenants[0].Policy
-			if i > 0 {
-				r.add(schemas.PolicyRecord{Policy: policies[i-1].Policy.For(tenants[0].Policy), Since: tenants[0].At})
-			}
-			tenants = tenants[1:]
-		}
-		for _, t := range own {
-			r.add(schemas.PolicyRecord{Policy: p.Policy.For(t), Since: p.At})
-		}
-		r.add(schemas.PolicyRecord{Policy: p.Policy, Since: p.At})
+// addPartition adds the policy of one partition, and what it is with the settings of tenants.
+func (r records) addPartition(in schemas.PolicyInForce, tenants []SetPolicy) {
+	if in == (schemas.PolicyInForce{}) {
+		return
 	}
+	r.add(schemas.PolicyRecord{Policy: in.Policy, Since: in.At})
 	for _, t := range tenants {
-		if n := len(policies); n > 0 {
-			r.add(schemas.PolicyRecord{Policy: policies[n-1].Policy.For(t.Policy), Since: t.At})
-		}
+		r.add(schemas.PolicyRecord{Policy: in.Policy.For(t.Policy), Since: max(in.At, t.At)})
 	}
 }

@@ -26,8 +26,8 @@ func TestWhatWasInForceIsEachPolicyOfThePipelineWithTheSettingsThatTenantsHadThe
 	first, second, own := withTTL(30*time.Second), withTTL(40*time.Second), withTTL(time.Minute)
 	second.CohortRate = 7 // no tenant has its own
 	checkpoints := map[int32]*schemas.Checkpoint{
-		0: {Policies: []schemas.PolicyInForce{{Policy: first}, {Offset: 5, At: 1010, Policy: second}}},
-		1: {Policies: []schemas.PolicyInForce{{Policy: first}, {Offset: 9, At: 1000, Policy: second}}},
+		0: {Policy: schemas.PolicyInForce{Offset: 5, At: 1010, Policy: second}},
+		1: {Policy: schemas.PolicyInForce{Policy: first}},
 		2: {},
 	}
 	tenants := []SetPolicy{
@@ -35,7 +35,7 @@ func TestWhatWasInForceIsEachPolicyOfThePipelineWithTheSettingsThatTenantsHadThe
 		{schemas.TenantPolicy{Tenant: "zeta", Policy: &own}, 3000},
 	}
 	got := everInForce(checkpoints, tenants)
-	want := map[string]schemas.Millis{first.ID(): 0, second.ID(): 1000, first.For(&own).ID(): 500, second.For(&own).ID(): 1000}
+	want := map[string]schemas.Millis{first.ID(): 0, second.ID(): 1010, first.For(&own).ID(): 500, second.For(&own).ID(): 1010}
 	for id, since := range want {
 		if r, ok := got[id]; !ok || r.Since != since {
 			t.Errorf("policy %s is known since %d (%v), want %d", id, r.Since, ok, since)
@@ -55,7 +55,8 @@ func TestAnInstantThatOnlyTheTopicOfPoliciesSaysIsUnverified(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	checkpoints := map[int32]*schemas.Checkpoint{0: {Policies: []schemas.PolicyInForce{{At: 2000, Policy: again}, {At: 3000, Policy: own}, {At: 4000, Policy: again}}}}
+	checkpoints := map[int32]*schemas.Checkpoint{
+		0: {Policy: schemas.PolicyInForce{At: 4000, Policy: again}}, 1: {Policy: schemas.PolicyInForce{At: 3000, Policy: own}}}
 	known, err := ReadKnown(t.Context(), reader, checkpoints, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestPoliciesAreKnownWhenNoCheckpointHasThemAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(reader.Close)
-	newest := map[int32]*schemas.Checkpoint{0: {Policies: []schemas.PolicyInForce{{At: 2000, Policy: withTTL(2 * time.Minute)}}}}
+	newest := map[int32]*schemas.Checkpoint{0: {Policy: schemas.PolicyInForce{At: 2000, Policy: withTTL(2 * time.Minute)}}}
 	if _, err := ReadKnown(t.Context(), reader, newest, nil); !kafka.IsMissingTopic(err) || !strings.Contains(err.Error(), "topics apply") {
 		t.Errorf("without the topic: %v", err)
 	}

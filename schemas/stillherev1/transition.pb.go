@@ -793,14 +793,6 @@ type Checkpoint struct {
 	// milliseconds UTC. Everything that was due before it, less the allowed lateness,
 	// has been published.
 	LogTimeMs int64 `protobuf:"varint,4,opt,name=log_time_ms,json=logTimeMs,proto3" json:"log_time_ms,omitempty"`
-	// Stretches of log time that did not count as silence, oldest first, as pairs
-	// (start, end) in Unix milliseconds; each start is relative to the end before.
-	Frozen []int64 `protobuf:"varint,5,rep,packed,name=frozen,proto3" json:"frozen,omitempty"`
-	// Re-reading heartbeats from this offset gives every time that a pending
-	// limit still needs ...
-	ReplayOffset int64 `protobuf:"varint,6,opt,name=replay_offset,json=replayOffset,proto3" json:"replay_offset,omitempty"`
-	// ... beginning with this running maximum of the append time.
-	ReplayLogTimeMs int64 `protobuf:"varint,7,opt,name=replay_log_time_ms,json=replayLogTimeMs,proto3" json:"replay_log_time_ms,omitempty"`
 	// The transaction in which this was committed. Since Kafka 4.0 no two
 	// transactions of a producer have the same epoch.
 	ProducerId    *int64 `protobuf:"varint,8,opt,name=producer_id,json=producerId,proto3,oneof" json:"producer_id,omitempty"`
@@ -808,23 +800,10 @@ type Checkpoint struct {
 	// The log epoch in force and earlier ones, the newest last: versions count offsets
 	// from the base of their epoch. None stands for a base of 0.
 	Bases []*EpochBase `protobuf:"bytes,10,rep,name=bases,proto3" json:"bases,omitempty"`
-	// The policy in force at the replay offset, and the newest if it is another. None:
-	// unknown; a program without policies wrote the checkpoint.
-	Policies []*PolicyInForce `protobuf:"bytes,11,rep,name=policies,proto3" json:"policies,omitempty"`
-	// Stretches since the replay offset in which presence time stood still because
-	// many gateways fell silent at once.
-	BreakerStops []*BreakerStop `protobuf:"bytes,12,rep,name=breaker_stops,json=breakerStops,proto3" json:"breaker_stops,omitempty"`
-	// The last of them ended without recovery: presence time does not stop again before
-	// recovery.
-	BreakerDisarmed bool `protobuf:"varint,13,opt,name=breaker_disarmed,json=breakerDisarmed,proto3" json:"breaker_disarmed,omitempty"`
-	// The record at the committed offset has been published up to here.
-	Published *PublishedUpTo `protobuf:"bytes,14,opt,name=published,proto3" json:"published,omitempty"`
-	// Of the re-read records, rows count from this log time on; earlier records count for
-	// gateways alone.
-	RowsFromMs int64 `protobuf:"varint,15,opt,name=rows_from_ms,json=rowsFromMs,proto3" json:"rows_from_ms,omitempty"`
-	// When the next user may be written as unsure, in microseconds of presence time after
-	// log_time_ms less the allowed lateness; 0: at any time.
-	NextUnsureUs uint64 `protobuf:"varint,16,opt,name=next_unsure_us,json=nextUnsureUs,proto3" json:"next_unsure_us,omitempty"`
+	// The policy in force.
+	Policy *PolicyInForce `protobuf:"bytes,11,opt,name=policy,proto3" json:"policy,omitempty"`
+	// What a restart reads; see SnapshotName.
+	Snapshot *SnapshotName `protobuf:"bytes,12,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// For each tenant that has or had a policy of its own: a hash of the tenant in the upper half,
 	// a part of the policy's id in the lower; 0 there if it goes by the pipeline's. The policies
 	// are in presence.status.
@@ -894,27 +873,6 @@ func (x *Checkpoint) GetLogTimeMs() int64 {
 	return 0
 }
 
-func (x *Checkpoint) GetFrozen() []int64 {
-	if x != nil {
-		return x.Frozen
-	}
-	return nil
-}
-
-func (x *Checkpoint) GetReplayOffset() int64 {
-	if x != nil {
-		return x.ReplayOffset
-	}
-	return 0
-}
-
-func (x *Checkpoint) GetReplayLogTimeMs() int64 {
-	if x != nil {
-		return x.ReplayLogTimeMs
-	}
-	return 0
-}
-
 func (x *Checkpoint) GetProducerId() int64 {
 	if x != nil && x.ProducerId != nil {
 		return *x.ProducerId
@@ -936,46 +894,18 @@ func (x *Checkpoint) GetBases() []*EpochBase {
 	return nil
 }
 
-func (x *Checkpoint) GetPolicies() []*PolicyInForce {
+func (x *Checkpoint) GetPolicy() *PolicyInForce {
 	if x != nil {
-		return x.Policies
+		return x.Policy
 	}
 	return nil
 }
 
-func (x *Checkpoint) GetBreakerStops() []*BreakerStop {
+func (x *Checkpoint) GetSnapshot() *SnapshotName {
 	if x != nil {
-		return x.BreakerStops
+		return x.Snapshot
 	}
 	return nil
-}
-
-func (x *Checkpoint) GetBreakerDisarmed() bool {
-	if x != nil {
-		return x.BreakerDisarmed
-	}
-	return false
-}
-
-func (x *Checkpoint) GetPublished() *PublishedUpTo {
-	if x != nil {
-		return x.Published
-	}
-	return nil
-}
-
-func (x *Checkpoint) GetRowsFromMs() int64 {
-	if x != nil {
-		return x.RowsFromMs
-	}
-	return 0
-}
-
-func (x *Checkpoint) GetNextUnsureUs() uint64 {
-	if x != nil {
-		return x.NextUnsureUs
-	}
-	return 0
 }
 
 func (x *Checkpoint) GetTenantPolicies() []uint64 {
@@ -1107,33 +1037,34 @@ func (x *PolicyInForce) GetAtMs() int64 {
 	return 0
 }
 
-// BreakerStop is a stretch of log time from start_ms to end_ms in which presence time
-// stood still, and the offsets of the records at which it began and ended. end_offset
-// is 0 while it lasts.
-type BreakerStop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	StartMs       int64                  `protobuf:"varint,1,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
-	StartOffset   int64                  `protobuf:"varint,2,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
-	EndMs         int64                  `protobuf:"varint,3,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
-	EndOffset     int64                  `protobuf:"varint,4,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
+// SnapshotName names a snapshot of a partition's state in presence.snapshots: records with the
+// key id (8 bytes, the most significant first) and their number (4 bytes).
+type SnapshotName struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The state is that before the heartbeat at this offset.
+	Next   int64  `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	Chunks uint32 `protobuf:"varint,3,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	// The first 16 bytes of the SHA-256 of all chunks.
+	Sum           []byte `protobuf:"bytes,4,opt,name=sum,proto3" json:"sum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BreakerStop) Reset() {
-	*x = BreakerStop{}
+func (x *SnapshotName) Reset() {
+	*x = SnapshotName{}
 	mi := &file_stillhere_v1_transition_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BreakerStop) String() string {
+func (x *SnapshotName) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BreakerStop) ProtoMessage() {}
+func (*SnapshotName) ProtoMessage() {}
 
-func (x *BreakerStop) ProtoReflect() protoreflect.Message {
+func (x *SnapshotName) ProtoReflect() protoreflect.Message {
 	mi := &file_stillhere_v1_transition_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1145,113 +1076,37 @@ func (x *BreakerStop) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BreakerStop.ProtoReflect.Descriptor instead.
-func (*BreakerStop) Descriptor() ([]byte, []int) {
+// Deprecated: Use SnapshotName.ProtoReflect.Descriptor instead.
+func (*SnapshotName) Descriptor() ([]byte, []int) {
 	return file_stillhere_v1_transition_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *BreakerStop) GetStartMs() int64 {
+func (x *SnapshotName) GetId() uint64 {
 	if x != nil {
-		return x.StartMs
+		return x.Id
 	}
 	return 0
 }
 
-func (x *BreakerStop) GetStartOffset() int64 {
+func (x *SnapshotName) GetNext() int64 {
 	if x != nil {
-		return x.StartOffset
+		return x.Next
 	}
 	return 0
 }
 
-func (x *BreakerStop) GetEndMs() int64 {
+func (x *SnapshotName) GetChunks() uint32 {
 	if x != nil {
-		return x.EndMs
+		return x.Chunks
 	}
 	return 0
 }
 
-func (x *BreakerStop) GetEndOffset() int64 {
+func (x *SnapshotName) GetSum() []byte {
 	if x != nil {
-		return x.EndOffset
+		return x.Sum
 	}
-	return 0
-}
-
-// PublishedUpTo is the progress of one record's output, which is ordered by the
-// instants of limits and, at one instant, by user.
-type PublishedUpTo struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Everything before this instant is published, and, at this instant, everything of
-	// users up to user_id. 0: statuses that precede all limits are published, of users up
-	// to user_id.
-	AtMs   int64 `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	UserId int64 `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The version of the record's first transition of a user; it names the record.
-	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The log time of a restart that had lost heartbeats, until the first record after it
-	// is published completely: present users count as heard then.
-	PresumedAtMs  int64 `protobuf:"varint,4,opt,name=presumed_at_ms,json=presumedAtMs,proto3" json:"presumed_at_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PublishedUpTo) Reset() {
-	*x = PublishedUpTo{}
-	mi := &file_stillhere_v1_transition_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PublishedUpTo) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PublishedUpTo) ProtoMessage() {}
-
-func (x *PublishedUpTo) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_transition_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PublishedUpTo.ProtoReflect.Descriptor instead.
-func (*PublishedUpTo) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_transition_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *PublishedUpTo) GetAtMs() int64 {
-	if x != nil {
-		return x.AtMs
-	}
-	return 0
-}
-
-func (x *PublishedUpTo) GetUserId() int64 {
-	if x != nil {
-		return x.UserId
-	}
-	return 0
-}
-
-func (x *PublishedUpTo) GetVersion() int64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *PublishedUpTo) GetPresumedAtMs() int64 {
-	if x != nil {
-		return x.PresumedAtMs
-	}
-	return 0
+	return nil
 }
 
 var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
@@ -1331,28 +1186,20 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x13lapsed_from_version\x18* \x01(\x03R\x11lapsedFromVersion\x120\n" +
 	"\x14lapsed_until_version\x18+ \x01(\x03R\x12lapsedUntilVersion\x12#\n" +
 	"\rlapsed_tenant\x18, \x01(\tR\flapsedTenant\x12$\n" +
-	"\x0enamed_until_ms\x18- \x01(\x03R\fnamedUntilMs\"\xfa\x05\n" +
+	"\x0enamed_until_ms\x18- \x01(\x03R\fnamedUntilMs\"\xd6\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
 	"\tlog_epoch\x18\x02 \x01(\rR\blogEpoch\x12\x19\n" +
 	"\btopic_id\x18\x03 \x01(\fR\atopicId\x12\x1e\n" +
-	"\vlog_time_ms\x18\x04 \x01(\x03R\tlogTimeMs\x12\x16\n" +
-	"\x06frozen\x18\x05 \x03(\x03R\x06frozen\x12#\n" +
-	"\rreplay_offset\x18\x06 \x01(\x03R\freplayOffset\x12+\n" +
-	"\x12replay_log_time_ms\x18\a \x01(\x03R\x0freplayLogTimeMs\x12$\n" +
+	"\vlog_time_ms\x18\x04 \x01(\x03R\tlogTimeMs\x12$\n" +
 	"\vproducer_id\x18\b \x01(\x03H\x00R\n" +
 	"producerId\x88\x01\x01\x12*\n" +
 	"\x0eproducer_epoch\x18\t \x01(\x05H\x01R\rproducerEpoch\x88\x01\x01\x12-\n" +
 	"\x05bases\x18\n" +
-	" \x03(\v2\x17.stillhere.v1.EpochBaseR\x05bases\x127\n" +
-	"\bpolicies\x18\v \x03(\v2\x1b.stillhere.v1.PolicyInForceR\bpolicies\x12>\n" +
-	"\rbreaker_stops\x18\f \x03(\v2\x19.stillhere.v1.BreakerStopR\fbreakerStops\x12)\n" +
-	"\x10breaker_disarmed\x18\r \x01(\bR\x0fbreakerDisarmed\x129\n" +
-	"\tpublished\x18\x0e \x01(\v2\x1b.stillhere.v1.PublishedUpToR\tpublished\x12 \n" +
-	"\frows_from_ms\x18\x0f \x01(\x03R\n" +
-	"rowsFromMs\x12$\n" +
-	"\x0enext_unsure_us\x18\x10 \x01(\x04R\fnextUnsureUs\x12'\n" +
+	" \x03(\v2\x17.stillhere.v1.EpochBaseR\x05bases\x123\n" +
+	"\x06policy\x18\v \x01(\v2\x1b.stillhere.v1.PolicyInForceR\x06policy\x126\n" +
+	"\bsnapshot\x18\f \x01(\v2\x1a.stillhere.v1.SnapshotNameR\bsnapshot\x12'\n" +
 	"\x0ftenant_policies\x18\x11 \x03(\x06R\x0etenantPolicies\x12\x18\n" +
 	"\amasters\x18\x12 \x03(\aR\amastersB\x0e\n" +
 	"\f_producer_idB\x11\n" +
@@ -1363,18 +1210,12 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\rPolicyInForce\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12,\n" +
 	"\x06policy\x18\x02 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12\x13\n" +
-	"\x05at_ms\x18\x03 \x01(\x03R\x04atMs\"\x81\x01\n" +
-	"\vBreakerStop\x12\x19\n" +
-	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12!\n" +
-	"\fstart_offset\x18\x02 \x01(\x03R\vstartOffset\x12\x15\n" +
-	"\x06end_ms\x18\x03 \x01(\x03R\x05endMs\x12\x1d\n" +
-	"\n" +
-	"end_offset\x18\x04 \x01(\x03R\tendOffset\"}\n" +
-	"\rPublishedUpTo\x12\x13\n" +
-	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x17\n" +
-	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x03R\aversion\x12$\n" +
-	"\x0epresumed_at_ms\x18\x04 \x01(\x03R\fpresumedAtMs*S\n" +
+	"\x05at_ms\x18\x03 \x01(\x03R\x04atMs\"\\\n" +
+	"\fSnapshotName\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x03R\x04next\x12\x16\n" +
+	"\x06chunks\x18\x03 \x01(\rR\x06chunks\x12\x10\n" +
+	"\x03sum\x18\x04 \x01(\fR\x03sum*S\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_OFFLINE\x10\x01\x12\x0e\n" +
@@ -1410,7 +1251,7 @@ func file_stillhere_v1_transition_proto_rawDescGZIP() []byte {
 }
 
 var file_stillhere_v1_transition_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stillhere_v1_transition_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_stillhere_v1_transition_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_stillhere_v1_transition_proto_goTypes = []any{
 	(State)(0),            // 0: stillhere.v1.State
 	(Cause)(0),            // 1: stillhere.v1.Cause
@@ -1419,34 +1260,32 @@ var file_stillhere_v1_transition_proto_goTypes = []any{
 	(*Checkpoint)(nil),    // 4: stillhere.v1.Checkpoint
 	(*EpochBase)(nil),     // 5: stillhere.v1.EpochBase
 	(*PolicyInForce)(nil), // 6: stillhere.v1.PolicyInForce
-	(*BreakerStop)(nil),   // 7: stillhere.v1.BreakerStop
-	(*PublishedUpTo)(nil), // 8: stillhere.v1.PublishedUpTo
-	(DeviceKind)(0),       // 9: stillhere.v1.DeviceKind
-	(Visibility)(0),       // 10: stillhere.v1.Visibility
-	(*Policy)(nil),        // 11: stillhere.v1.Policy
+	(*SnapshotName)(nil),  // 7: stillhere.v1.SnapshotName
+	(DeviceKind)(0),       // 8: stillhere.v1.DeviceKind
+	(Visibility)(0),       // 9: stillhere.v1.Visibility
+	(*Policy)(nil),        // 10: stillhere.v1.Policy
 }
 var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Transition.from:type_name -> stillhere.v1.State
 	0,  // 1: stillhere.v1.Transition.to:type_name -> stillhere.v1.State
 	1,  // 2: stillhere.v1.Transition.cause:type_name -> stillhere.v1.Cause
-	9,  // 3: stillhere.v1.Transition.device_kinds:type_name -> stillhere.v1.DeviceKind
-	10, // 4: stillhere.v1.Transition.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 3: stillhere.v1.Transition.device_kinds:type_name -> stillhere.v1.DeviceKind
+	9,  // 4: stillhere.v1.Transition.visibility:type_name -> stillhere.v1.Visibility
 	0,  // 5: stillhere.v1.Status.state:type_name -> stillhere.v1.State
-	9,  // 6: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
-	10, // 7: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 6: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
+	9,  // 7: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
 	0,  // 8: stillhere.v1.Status.pending_state:type_name -> stillhere.v1.State
-	10, // 9: stillhere.v1.Status.pending_visibility:type_name -> stillhere.v1.Visibility
+	9,  // 9: stillhere.v1.Status.pending_visibility:type_name -> stillhere.v1.Visibility
 	1,  // 10: stillhere.v1.Status.pending_cause:type_name -> stillhere.v1.Cause
 	5,  // 11: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
-	6,  // 12: stillhere.v1.Checkpoint.policies:type_name -> stillhere.v1.PolicyInForce
-	7,  // 13: stillhere.v1.Checkpoint.breaker_stops:type_name -> stillhere.v1.BreakerStop
-	8,  // 14: stillhere.v1.Checkpoint.published:type_name -> stillhere.v1.PublishedUpTo
-	11, // 15: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	6,  // 12: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
+	7,  // 13: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
+	10, // 14: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_transition_proto_init() }
@@ -1463,7 +1302,7 @@ func file_stillhere_v1_transition_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_transition_proto_rawDesc), len(file_stillhere_v1_transition_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -16,13 +16,13 @@ import (
 // machine, so it has no clock, context, goroutine, logger or client: what is not named
 // here needs a look first.
 var (
-	pureImports = []string{"cmp", "container/heap", "crypto/sha256", "encoding/binary", "encoding/hex", "errors", "fmt", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", module + "schemas"}
+	pureImports = []string{"cmp", "container/heap", "crypto/sha256", "encoding/binary", "encoding/hex", "errors", "fmt", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", module + "detector/snapshot", module + "schemas"}
 	pureTime    = []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
 )
 
 func TestTheDecisionIsPure(t *testing.T) {
 	n := 0
-	for _, path := range filesOf(t, "detector/liveness") { // of every build
+	for _, path := range slices.Concat(filesOf(t, "detector/liveness"), filesOf(t, "detector/snapshot")) { // of every build
 		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			continue
 		}

@@ -24,6 +24,8 @@ type Log struct {
 	Records               []schemas.Record
 	Losses                []Loss // in the order of Before
 	Users                 identity.Users
+	// MostDue is how many transitions limits cause at one record; 0: 10,000.
+	MostDue int
 }
 
 // Loss is a lossy restart before the record with the index Before. Indices are those of
@@ -122,6 +124,7 @@ type world struct {
 	// reached is the instant being handled: that of the limit, but not before before, and then x.
 	reached millis
 	caused  map[schemas.UserID]int
+	most    int // with so many transitions in out, limits wait for the next record
 }
 
 func newWorld(log *Log) *world {
@@ -164,6 +167,9 @@ func (w *world) record(index int) {
 	w.writePresumed()
 	before := len(w.out)
 	named := w.takeNames(&f)
+	if w.most = len(w.out) + w.log.MostDue; w.log.MostDue == 0 {
+		w.most += 10_000
+	}
 	w.evaluate()
 	w.reached = w.x
 	w.judgeNamed(named)

@@ -87,7 +87,7 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 	} else {
 		n.setPolicy(w.policy)
 		n.policyFrom = w.policyFrom
-		n.now, n.frozen, n.stopped, n.disarmed = w.now, slices.Clone(w.frozen), w.stopped, w.disarmed
+		n.now = w.now
 	}
 	published := w.publishedEpoch()
 	if loss.Commit && published == 0 {

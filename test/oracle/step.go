@@ -22,15 +22,23 @@ func (w *world) evaluate() {
 			return
 		}
 		w.reached = max(w.before, limit)
-		w.instant(limit)
+		if !w.instant(limit) {
+			w.x = max(w.before, limit-1)
+			return
+		}
 	}
 }
 
-// instant handles one round of the limits due at limit.
-func (w *world) instant(limit millis) {
+// instant handles one round of the limits due at limit. It is false if some wait for the next record.
+func (w *world) instant(limit millis) (whole bool) {
 	for _, id := range w.ids() {
+		before := len(w.out)
 		for u := w.users[id]; u != nil && w.next(u, true) == limit; u = w.users[id] {
 			w.step(u, limit, true)
+		}
+		if n := len(w.out); n > before && n >= w.most {
+			w.join()
+			return false
 		}
 	}
 	w.join()
@@ -44,6 +52,7 @@ func (w *world) instant(limit millis) {
 		}
 	}
 	w.writeUnsure(limit)
+	return true
 }
 
 // ids are the users in order of id.

@@ -12,14 +12,11 @@ import (
 
 // crashPoints are those of internal/kafka/DESIGN.md.
 var crashPoints = []string{"handle", "commit.begun", "commit.forwarded", "commit.flushed", "commit.offsets", "commit.ended",
-	"restore.begun", "restore.reading", "restore.done", "slice", "slice.committed"}
+	"restore.begun", "restore.reading", "restore.done", "snapshot.begun", "snapshot.chunk", "snapshot.complete"}
 
-// wholePoints is how many of crashPoints a detector comes to without smallSlices.
-const wholePoints = 9
-
-// smallSlices are bounds by which a few changes at one instant take several slices, and
-// transactions end between them; see internal/crashpoint.
-var smallSlices = []string{"STILLHERE_SLICE=2", "STILLHERE_TRANSACTION_RECORDS=2"}
+// manySnapshots makes detectors write one snapshot after the other, in small chunks, and transactions end between
+// these; see internal/crashpoint.
+var manySnapshots = []string{"STILLHERE_SNAPSHOT_MILLIS=20", "STILLHERE_TRANSACTION_RECORDS=2"}
 
 // maxTries is how often a fate is tried that does not come true.
 const maxTries = 20
@@ -50,7 +47,7 @@ func visitPoint(random *rand.Rand, point string) string {
 	switch {
 	case strings.HasPrefix(point, "restore"):
 		most = 3
-	case strings.HasPrefix(point, "slice"):
+	case strings.HasPrefix(point, "snapshot"):
 		most = 6
 	}
 	return fmt.Sprintf("%s:%d", point, 1+random.IntN(most))

@@ -136,7 +136,7 @@ type storm struct {
 
 func newStorm(t *testing.T, m testkit.Mode, brokerFlags ...string) *storm {
 	s := emptyStorm(t, m)
-	s.points, s.environment = crashPoints, smallSlices
+	s.points, s.environment = crashPoints, manySnapshots
 	s.broker = testkit.Start(t, testkit.Binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
 	testkit.Until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.Out.Lines()) > 0 })
 	s.connect(strings.TrimPrefix(s.broker.Out.Lines()[0], "ready "))
@@ -145,7 +145,7 @@ func newStorm(t *testing.T, m testkit.Mode, brokerFlags ...string) *storm {
 
 func emptyStorm(t *testing.T, m testkit.Mode) *storm {
 	s := &storm{T: t, mode: m, flags: m.Flags(t), path: testkit.Binary(t, "stillhere-crashpoints"), seed: uint64(testkit.Number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
-		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}, points: crashPoints[:wholePoints]}
+		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}, points: crashPoints}
 	t.Logf("seed %d", s.seed)
 	return s
 }
@@ -228,41 +228,13 @@ func (s *storm) blow(guest bool) {
 	s.judge()
 }
 
-// end stops the detectors. Where they have stopped between two slices of a record, others
-// that put out all of it at once end it: the judge knows whole records only.
+// end stops the detectors.
 func (s *storm) end(residents []*detectorProcess) {
 	s.Helper()
 	for _, d := range residents {
 		d.stop()
 		d.ended()
 	}
-	if !s.halfway() {
-		return
-	}
-	s.count("ends between two slices", 1)
-	s.environment = nil
-	for _, d := range residents {
-		d.start("")
-	}
-	testkit.Until(s.T, "the records that were put out in part are", time.Minute, func() bool { return !s.halfway() })
-	for _, d := range residents {
-		d.stop()
-		d.ended()
-	}
-}
-
-// halfway reports whether what is committed ends between two slices of a record.
-func (s *storm) halfway() bool {
-	s.Helper()
-	in := false
-	s.offsets().Each(func(o kadm.OffsetResponse) {
-		c, err := schemas.DecodeCheckpoint(o.Metadata)
-		if err != nil {
-			s.Fatal(err)
-		}
-		in = in || c.Published != nil
-	})
-	return in
 }
 
 // ready waits until the detectors are.

@@ -221,11 +221,7 @@ func (t *trial) applyTo(m *liveness.Machine, r *schemas.Record, f *schemas.Frame
 			}
 		}
 	}
-	if !m.Apply(r.Offset, r.Time, f, &t.out) {
-		for !m.Continue(f, &t.out) {
-			continue // all slices are counted together
-		}
-	}
+	m.Apply(r.Offset, r.Time, f, &t.out)
 	if first && m.HasTenant(tenant.Tenant) {
 		t.people.in(tenant.Tenant, r.Partition, partitions, func(user schemas.UserID) { m.Judge(user, tenant.Tenant) })
 	}

@@ -45,14 +45,8 @@ func inForce(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, pa
 		}
 	}
 	for p := range partitions {
-		if c := checkpoints[p]; c != nil && len(c.Policies) > 0 {
-			found := c.Policies[0].Policy // the oldest one that is known
-			for _, p := range c.Policies {
-				if p.At <= since {
-					found = p.Policy
-				}
-			}
-			in.Policy = &found
+		if c := checkpoints[p]; c != nil && c.Policy != (schemas.PolicyInForce{}) && c.Policy.At <= since {
+			in.Policy = &c.Policy.Policy
 			break
 		}
 	}

@@ -43,11 +43,7 @@ func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 			return nil
 		}
 		out.Reset()
-		if !machine.Apply(r.Offset, r.Time, &frame, &out) {
-			for !machine.Continue(&frame, &out) {
-				continue
-			}
-		}
+		machine.Apply(r.Offset, r.Time, &frame, &out)
 		p.changes = append(p.changes, out.Transitions...)
 		return nil
 	}))

@@ -176,9 +176,7 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 func (o *Options) policy(id string, name schemas.Name) (p schemas.Policy, tenant *string, known bool) {
 	pipelines := []schemas.Policy{o.Settings}
 	for _, c := range o.Checkpoints {
-		for _, p := range c.Policies {
-			pipelines = append(pipelines, p.Policy)
-		}
+		pipelines = append(pipelines, c.Policy.Policy)
 	}
 	for _, p := range pipelines {
 		if p.ID() == id {

@@ -244,8 +244,6 @@ type copier struct {
 	first int64 // offset handled first, -1 before
 }
 
-const replayLength = 5
-
 func (c *copier) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	c.commit, c.next, c.first = at, at.Offset, -1
 	err := read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
@@ -261,7 +259,7 @@ func (c *copier) Restore(ctx context.Context, at stream.Assignment, read stream.
 		return err
 	}
 	c.logTime = checkpoint.LogTime
-	return read(ctx, schemas.Heartbeats, checkpoint.ReplayOffset, at.Offset, func(r *schemas.Record) error {
+	return read(ctx, schemas.Heartbeats, checkpoint.Snapshot.Next, at.Offset, func(r *schemas.Record) error {
 		if r.Offset >= at.Offset {
 			return errors.New("a record behind the commit was replayed")
 		}
@@ -305,7 +303,7 @@ func (c *copier) Handle(r *schemas.Record, out *stream.Outbox) error {
 }
 
 func (c *copier) Checkpoint() string {
-	return (&schemas.Checkpoint{LogEpoch: 1, LogTime: c.logTime, TopicID: c.commit.TopicID, ReplayOffset: max(c.next-replayLength, 0)}).Encode()
+	return (&schemas.Checkpoint{LogEpoch: 1, LogTime: c.logTime, TopicID: c.commit.TopicID, Snapshot: schemas.SnapshotName{Next: max(c.next-5, 0)}}).Encode()
 }
 
 func (c *copier) seen() (ticks int, first int64) {

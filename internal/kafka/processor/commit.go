@@ -102,9 +102,6 @@ func (s *session) commit() (err error) {
 	}
 	s.Metrics.TransactionEnded("committed")
 	for _, p := range s.Parts() {
-		if p.dirty && p.handled.midRecord {
-			crashpoint.At("slice.committed")
-		}
 		p.dirty = false
 	}
 	s.adjustLimit(time.Since(s.begunAt))

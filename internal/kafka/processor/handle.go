@@ -17,29 +17,12 @@ func (p *partition) handle(work workItem) handleResult {
 		return p.handleBatch(task, work)
 	}
 	p.resetOutbox()
-	task, sliced := p.task.(SlicedTask)
 	next := p.Next.Load()
 	result := handleResult{out: &p.outbox, rest: work.records}
 	enough := time.Now().Add(p.s.Config.StallTimeout / 10)
 	defer p.handling.Store(-1)
 	result.err = kafka.CatchPanic(func() error {
 		for {
-			if sliced && task.Pending() {
-				result.midRecord = true
-				if work.budget.exhausted() {
-					break
-				}
-				p.begins("slice", next)
-				if err := task.Continue(&p.outbox); err != nil {
-					return err
-				}
-				p.emitDeadLetters(next)
-				work.budget.spend(&p.outbox)
-				continue
-			}
-			if result.midRecord {
-				next, result.midRecord = next+1, false
-			}
 			// The handled records must be committed before the watchdog suspects a stall.
 			if len(result.rest) == 0 || work.budget.exhausted() || result.records > 0 && time.Now().After(enough) {
 				break
@@ -66,9 +49,7 @@ func (p *partition) handle(work workItem) handleResult {
 			p.emitDeadLetters(next)
 			work.budget.spend(&p.outbox)
 			result.records++
-			if !sliced || !task.Pending() {
-				next++
-			}
+			next++
 		}
 		result.checkpoint = p.task.Checkpoint()
 		return nil
@@ -83,10 +64,13 @@ func (p *partition) handle(work workItem) handleResult {
 	if result.records > 0 {
 		p.handledUpTo(int64(p.record.Time))
 	}
+	if task, ok := p.task.(BehindTask); ok && task.Behind() {
+		p.appendTick()
+	}
 	return result
 }
 
-// begins records that the task gets the record at offset, or another slice of it.
+// begins records that the task gets the record at offset.
 func (p *partition) begins(point string, offset int64) {
 	p.handling.Store(offset)
 	p.noteProgress()

@@ -65,7 +65,6 @@ type workItem struct {
 type handled struct {
 	next       int64 // the offset after it
 	checkpoint string
-	midRecord  bool      // the record at next has more output
 	due        time.Time // see RetainingTask
 	retained   int64     // see RetainingTask; valid if retains
 	retains    bool

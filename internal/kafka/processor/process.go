@@ -41,7 +41,7 @@ func (s *session) process() error {
 			fatal = s.produceOutputs(b.part, &result)
 		}
 		b.records = result.rest
-		if result.midRecord || len(result.rest) > 0 {
+		if len(result.rest) > 0 {
 			if !b.held {
 				s.Client.PauseFetchPartitions(s.Only(b.part.ID))
 				b.held = true

@@ -32,16 +32,12 @@ type PositionedTask interface {
 	Next() int64
 }
 
-// SlicedTask is a Task that adds the output of one record in slices. Between two slices the loop
-// may commit: Checkpoint then describes how far the record has come, and the committed offset is
-// that of the record, so that Handle gets it again after the next Restore.
-type SlicedTask interface {
+// BehindTask is a Task that does a part of its work with later records.
+type BehindTask interface {
 	Task
-	// Pending reports whether the record handled last has more output. It is called after Handle
-	// and after Continue.
-	Pending() bool
-	// Continue adds the next slice of that record. An error means the same as one of Handle.
-	Continue(out *stream.Outbox) error
+	// Behind reports whether work waits for the next record, which then comes at once: a tick. It is called after
+	// Handle.
+	Behind() bool
 }
 
 // ClosedTask is a Task that holds resources.

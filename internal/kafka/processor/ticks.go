@@ -10,8 +10,7 @@ import (
 // tickFrame is the same at all times.
 var tickFrame = schemas.AppendTick(nil)
 
-// tick appends a tick to every partition that runs, every Config.TickInterval. While one is being
-// appended the next is left out.
+// tick appends a tick to every partition that runs, every Config.TickInterval.
 func (s *session) tick() {
 	if s.Topic != schemas.Heartbeats {
 		return
@@ -25,18 +24,25 @@ func (s *session) tick() {
 			return
 		}
 		for _, p := range s.Parts() {
-			if p.Phase.Load() != kafka.Running || !p.ticking.CompareAndSwap(false, true) {
-				continue
+			if p.Phase.Load() == kafka.Running {
+				p.appendTick()
 			}
-			out := schemas.Outgoing{Topic: s.Topic, Partition: p.ID, Value: tickFrame}
-			s.Producer.Append(s.Ctx, out, func(err error) {
-				p.ticking.Store(false)
-				outcome := "appended"
-				if err != nil {
-					outcome = "failed"
-				}
-				s.Metrics.TickAppended(outcome)
-			})
 		}
 	}
+}
+
+// appendTick appends a tick, unless one is being appended.
+func (p *partition) appendTick() {
+	if !p.ticking.CompareAndSwap(false, true) {
+		return
+	}
+	out := schemas.Outgoing{Topic: p.s.Topic, Partition: p.ID, Value: tickFrame}
+	p.s.Producer.Append(p.s.Ctx, out, func(err error) {
+		p.ticking.Store(false)
+		outcome := "appended"
+		if err != nil {
+			outcome = "failed"
+		}
+		p.s.Metrics.TickAppended(outcome)
+	})
 }

@@ -11,7 +11,7 @@ import (
 // them while the log stands still. In most of these the breaker trips.
 func ofCrowds(seed uint64) *History {
 	s := &source{bytes: ofSeed(seed, 2000)}
-	h := &History{Settings: settings(s), Partitions: 1, Start: one(s, starts...)}
+	h := &History{Settings: settings(s), Partitions: 1, Start: one(s, starts...), MostDue: []int{0, 0, 20, 1, 70}[seed%5]}
 	h.Settings.BreakerPercent = one(s, 30, 30, 60, 100, 0)
 	names := []string{"a", "b", "c", "d"}[:one(s, 3, 4)]
 	if s.chance(4) {

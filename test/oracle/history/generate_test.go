@@ -3,7 +3,18 @@ package history
 import "github.com/stillhere/stillhere/schemas"
 
 // fromSeed makes the history of a seed.
-func fromSeed(seed uint64) *History { return fromBytes(ofSeed(seed, seedBytes(seed))) }
+func fromSeed(seed uint64) *History {
+	h := fromBytes(ofSeed(seed, seedBytes(seed)))
+	h.MostDue = []int{0, 0, 0, 1, 2, 3}[seed%6]
+	return h
+}
+
+// unbounded is fromSeed where no limit waits for the next record, so that more records change nothing.
+func unbounded(seed uint64) *History {
+	h := fromSeed(seed)
+	h.MostDue = 0
+	return h
+}
 
 // starts are instants at which histories begin: today and in ten years, and around those
 // at which the low 32 or 31 bits of the clock wrap.

@@ -30,7 +30,9 @@ type History struct {
 	Start  int64 `json:",omitempty"`
 	Offset int64 `json:",omitempty"`
 	// Text: users have names, and their ids are those of the names under a key of the tests.
-	Text    bool `json:",omitempty"`
+	Text bool `json:",omitempty"`
+	// MostDue is that of oracle.Log.
+	MostDue int `json:",omitempty"`
 	Records []Record
 }
 
@@ -97,7 +99,7 @@ var users = identity.Named(identity.Key{1, 2, 3})
 
 // Log is the history as the records of a partition.
 func (h *History) Log() oracle.Log {
-	l := oracle.Log{Policy: h.Settings, Partition: h.Partition, Partitions: h.Partitions, LogEpoch: 1}
+	l := oracle.Log{Policy: h.Settings, Partition: h.Partition, Partitions: h.Partitions, LogEpoch: 1, MostDue: h.MostDue}
 	if h.Text {
 		l.Users = users
 	}

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 )
@@ -94,61 +95,12 @@ func TestMachineKilledAnywhereWhileItLosesItsLogDoesWhatTheOracleDoes(t *testing
 	}
 }
 
-func TestMachineKilledBetweenSlicesDoesWhatTheOracleDoes(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 500) {
-		runs := killed(seed)
-		runs.Restart = nil
-		compare(t, runs.Run, seed)
-	}
-}
-
-// killed is a detector with small slices that is killed at some records and slices.
+// killed is a detector that is killed at some records, and writes snapshots now and then.
 func killed(seed uint64) Runs {
-	records, slices := int(seed%9)+1, int(seed/9%5)+1
-	return Runs{Slice: 1 + int(seed%4), Restart: func(i int) bool { return i%records == 0 }, Cut: func(n int) bool { return n%slices == 0 }}
-}
-
-// The statuses are what consumers and restarts read, so a kill may not leave one that an undisturbed
-// run replaces by a tombstone.
-func TestMachineKilledBetweenSlicesLeavesTheSameUsersWithAStatus(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 300) {
-		h := fromSeed(seed)
-		log := h.Log()
-		end := log.Records[len(log.Records)-1].Time
-		if want, got := present(Runs{}.run(log), end), present(killed(seed).run(log), end); !maps.Equal(want, got) {
-			t.Fatalf("seed %d: an undisturbed run leaves the statuses\n%v\nand a run with kills\n%v", seed, want, got)
-		}
-	}
-}
-
-// present is the state of each user who has a status at the end of a run. Statuses that say nothing but
-// when the user showed again or was erased, too long ago to matter, are left out: a detector looks for them
-// from time to time.
-func present(d *run, end schemas.Millis) map[schemas.UserID]schemas.State {
-	states := map[schemas.UserID]schemas.State{}
-	for i := range d.statuses {
-		user, err := schemas.UserOfKey(d.statuses[i].Key)
-		must(err)
-		delete(states, user)
-		if value := d.statuses[i].Value; value != nil {
-			s, err := schemas.DecodeStatus(value)
-			must(err)
-			if s.Absent() && s.ShownAt+schemas.MaxIdle+schemas.MaxAge <= end && s.WithheldUntil <= end {
-				continue
-			}
-			states[user] = s.State
-		}
-	}
-	return states
-}
-
-func TestMachineThatPutsOutInSlicesDoesWhatTheOracleDoes(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 300) {
-		compare(t, Runs{Slice: 1 + int(seed%3)}.Run, seed)
-	}
+	records := int(seed%9) + 1
+	every := time.Duration(seed/9%5) * 700 * time.Millisecond
+	return Runs{Restart: func(i int) bool { return i%records == 0 }, Key: seed,
+		Snapshots: detector.Cadence{Least: every, Most: every + time.Millisecond, Step: 1 + int(seed%4)}}
 }
 
 func TestMachineRestartedAtAnyRecordDoesWhatTheOracleDoes(t *testing.T) {
@@ -180,7 +132,6 @@ func TestMachineDoesWhatTheOracleDoesOnHistoriesThatOnceWentWrong(t *testing.T) 
 			}
 			compareOn(t, Machine, h)
 			compareOn(t, RestartedAt(func(int) bool { return true }), h)
-			compareOn(t, Runs{Slice: 1, Cut: func(int) bool { return true }}.Run, h)
 		})
 	}
 }

@@ -25,34 +25,34 @@ func lawful(t *testing.T, check func(t *testing.T, impl Impl, seed uint64)) {
 
 func TestExtraTicksChangeNothingButVersions(t *testing.T) {
 	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
-		h := fromSeed(seed)
+		h := unbounded(seed)
 		checkSame(t, impl, h, withExtraTicks(h, seed+1), "extra ticks change nothing but versions")
 	})
 }
 
 func TestExtraTicksAmongManyPoliciesChangeNothingButVersions(t *testing.T) {
 	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
-		h := withPolicies(fromSeed(seed), seed)
+		h := withPolicies(unbounded(seed), seed)
 		checkSame(t, impl, h, withExtraTicks(h, seed+1), "extra ticks change nothing but versions")
 	})
 }
 
 func TestFramesWrittenTwiceChangeNothingButVersions(t *testing.T) {
 	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
-		h := fromSeed(seed)
+		h := unbounded(seed)
 		checkSame(t, impl, h, withFramesTwice(h), "frames written twice change nothing but versions")
 	})
 }
 
 func TestTransitionsOfAUserLinkUpAndChangeSomething(t *testing.T) {
 	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
-		checkWellFormed(t, impl, fromSeed(seed))
+		checkWellFormed(t, impl, unbounded(seed))
 	})
 }
 
 func TestNoTimeAfterAShowIsFromBeforeIt(t *testing.T) {
 	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
-		h := fromSeed(seed)
+		h := unbounded(seed)
 		shown := map[schemas.UserID]schemas.Millis{}
 		for _, tr := range impl.of(h) {
 			show, turns := shown[tr.User], tr.Cause == schemas.VisibilityChange

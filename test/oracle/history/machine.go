@@ -32,10 +32,10 @@ func RestartedAt(at func(index int) bool) Impl { return Runs{Restart: at}.Run }
 type Runs struct {
 	// Restart is true for records before which the detector is killed and restored.
 	Restart func(index int) bool
-	// Slice bounds what a record publishes at once; 0: the detector's default.
-	Slice int
-	// Cut is true for slices after which the detector is killed and restored.
-	Cut func(slice int) bool
+	// Snapshots are when snapshots are written; zero: one after the other, a user with each record.
+	Snapshots detector.Cadence
+	// Key is that of the detector's index.
+	Key uint64
 }
 
 // Run is an Impl. What the detector commits is encoded and decoded.
@@ -44,10 +44,13 @@ func (r Runs) Run(l oracle.Log) []schemas.Transition { return r.run(l).transitio
 func (r Runs) run(l oracle.Log) *run {
 	d := &run{Runs: r, log: l, unsureSince: map[schemas.UserID]schemas.Millis{}, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1,
 		TopicID: schemas.TopicID{1}}}
+	if r.Snapshots == (detector.Cadence{}) {
+		d.Snapshots = detector.Cadence{Least: time.Millisecond, Most: time.Millisecond, Step: 1}
+	}
 	d.config = detector.Config{Settings: l.Policy,
 		Log:     slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
-		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: 42,
-		Slice: r.Slice, SeenInterval: 4 * time.Second, Users: l.Users}
+		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: r.Key,
+		Snapshots: d.Snapshots, SeenInterval: 4 * time.Second, Users: l.Users, MostDue: l.MostDue}
 	if len(l.Records) > 0 {
 		d.start = l.Records[0].Offset
 	}
@@ -82,6 +85,8 @@ type run struct {
 	live        []schemas.Record // that still exist
 	published   []schemas.Record
 	statuses    []schemas.Record
+	snapshots   []schemas.Record
+	written     []schemas.Record // statuses, also those that were compacted
 	names       []schemas.Record
 	transitions []schemas.Transition
 	unsure      []oracle.Unsure
@@ -90,25 +95,14 @@ type run struct {
 	rejected    map[string]int // by the offsets of heartbeats and the reasons
 	outbox      stream.Outbox
 	now         schemas.Millis // greatest append time
-	slices      int
-	handled     bool // a record, since the last restart
-	begun       int  // detectors
+	handled     bool           // a record, since the last restart
+	begun       int            // detectors
 }
 
-// handle passes a record to the detector and commits its effect, slice by slice.
+// handle passes a record to the detector and commits its effect.
 func (d *run) handle(r *schemas.Record) {
 	d.now = max(d.now, r.Time)
 	must(d.partition.Handle(r, &d.outbox))
-	for d.partition.Pending() {
-		d.flush(r.Offset, r.Offset)
-		d.slices++
-		if d.Cut != nil && d.Cut(d.slices) {
-			d.restore()
-			must(d.partition.Handle(r, &d.outbox))
-		} else {
-			must(d.partition.Continue(&d.outbox))
-		}
-	}
 	d.flush(r.Offset, r.Offset+1)
 }
 
@@ -122,8 +116,11 @@ func (d *run) flush(offset, next int64) {
 			must(err)
 			d.transitions, d.published = append(d.transitions, *t), append(d.published, r)
 		case schemas.Statuses:
-			d.statuses = append(d.statuses, r)
+			d.statuses, d.written = append(d.statuses, r), append(d.written, r)
 			d.noteUnsure(offset, &r)
+		case schemas.Snapshots:
+			r.Offset = int64(len(d.snapshots))
+			d.snapshots = append(d.snapshots, r)
 		case schemas.Names:
 			d.names = append(d.names, r)
 		}
@@ -223,11 +220,8 @@ func (d *run) lose(loss oracle.Loss) {
 	d.checkpoint()
 	if loss.Commit {
 		d.commit.Offset, d.commit.Metadata = -1, ""
-	} else if c, err := schemas.DecodeCheckpoint(d.commit.Metadata); err == nil {
-		// A checkpoint may name an earlier offset than necessary; this one is lost in any case.
-		c.ReplayOffset = d.commit.LogStart
-		d.commit.Metadata = c.Encode()
 	}
+	d.snapshots = nil
 	d.live = nil
 	for _, i := range loss.Kept {
 		d.live = append(d.live, d.log.Records[i])
@@ -254,7 +248,7 @@ func (d *run) lose(loss oracle.Loss) {
 // read is a detector.Read.
 func (d *run) read(_ context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
 	records := map[schemas.Topic][]schemas.Record{schemas.Heartbeats: d.live, schemas.Statuses: d.statuses,
-		schemas.Transitions: d.published}[topic]
+		schemas.Transitions: d.published, schemas.Snapshots: d.snapshots}[topic]
 	for i := range records {
 		if topic == schemas.Heartbeats && (records[i].Offset < from || to >= 0 && records[i].Offset >= to) {
 			continue

@@ -36,14 +36,14 @@ func TestOwnersRideInTheMetadataBesideTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_800_000_000_000)
 	want := Merge(now, []Owner{{1, 2, 3}, {math.MaxInt64, math.MaxInt16, now.UnixMilli()}}, []Owner{{1, 7, 2}})
-	checkpoint := schemas.Checkpoint{LogEpoch: 3, ReplayOffset: 17}
+	checkpoint := schemas.Checkpoint{LogEpoch: 3, LogTime: 17}
 	transaction := schemas.Transaction{Producer: 1, Epoch: 7}
 	text := Append(transaction.On(checkpoint.Encode()), want)
 	got, complete := Decode(text)
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] || !complete || want[1] != (Owner{1, 7, 2}) {
 		t.Errorf("%v (%v), want %v", got, complete, want)
 	}
-	if decoded, err := schemas.DecodeCheckpoint(text); err != nil || decoded.ReplayOffset != 17 {
+	if decoded, err := schemas.DecodeCheckpoint(text); err != nil || decoded.LogTime != 17 {
 		t.Errorf("the checkpoint is %+v, %v", decoded, err)
 	}
 	if named, ok := schemas.TransactionOn(text); !ok || named != transaction {

@@ -1,0 +1,422 @@
+package liveness
+
+import (
+	"cmp"
+	byHeap "container/heap"
+	"maps"
+	"slices"
+
+	"github.com/stillhere/stillhere/detector/snapshot"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// A snapshot is the state between two records. What follows from it is left out: the index, the timers,
+// the sums. Users come last, because there are so many: a capture writes them while records are applied.
+
+// snapshotForm changes whenever the walk does.
+const snapshotForm = 1
+
+// walk walks over the state of a machine.
+type walk struct {
+	*snapshot.Codec
+	now   schemas.Millis // the log time
+	users int            // how many have entries
+}
+
+// Walk writes or reads the state. It must not be called between BeginLossy and EndLossy. What it writes is the same for the same state, whatever its layout in memory. A
+// machine that reads must be new, and of the same partition; if the codec failed, it must not be used.
+func (m *Machine) Walk(s *snapshot.Codec) {
+	w := walk{Codec: s}
+	if w.machine(m); s.Reading {
+		w.read(m)
+		return
+	}
+	entries := make([]uint32, 0, m.store.live)
+	for e := range m.liveEntries() {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b uint32) int { return cmp.Compare(m.store.hot(a).user, m.store.hot(b).user) })
+	for _, e := range entries {
+		w.write(m, e, &m.scratch)
+	}
+}
+
+func (s *walk) machine(m *Machine) {
+	form, partition, partitions := snapshotForm, m.partition, m.partitions
+	snapshot.Number(s.Codec, &form)
+	snapshot.Number(s.Codec, &partition)
+	snapshot.Number(s.Codec, &partitions)
+	if form != snapshotForm || partition != m.partition || partitions != m.partitions {
+		s.Fail()
+		return
+	}
+	snapshot.Number(s.Codec, &m.offset)
+	snapshot.Number(s.Codec, &m.logEpoch)
+	snapshot.List(s.Codec, &m.bases, func(b *schemas.EpochBase) {
+		snapshot.Number(s.Codec, &b.LogEpoch)
+		snapshot.Number(s.Codec, &b.Offset)
+	})
+	s.clock(&m.clock)
+	snapshot.Number(s.Codec, &m.evaluated)
+	s.policies(m)
+	s.Flag(&m.breaker.disarmed)
+	s.gateways(&m.gateways)
+	s.tenants(&m.tenants)
+	if s.Reading {
+		m.setPolicy(m.policy.Policy, m.gateways.from) // what follows from it
+	}
+	s.absent(m)
+	s.queue(m)
+	snapshot.Number(s.Codec, &m.unsure.free)
+	waiting := slices.Clone([]userAt(m.unsure.waiting))
+	slices.SortFunc(waiting, func(a, b userAt) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.user, b.user))
+	})
+	snapshot.List(s.Codec, &waiting, func(u *userAt) {
+		snapshot.Number(s.Codec, &u.at)
+		snapshot.Number(s.Codec, &u.user)
+	})
+	m.unsure.waiting = waiting // in order, so a heap
+	s.Flag(&m.behind)
+	snapshot.List(s.Codec, &m.presumed, func(u *schemas.UserID) { snapshot.Number(s.Codec, u) })
+	s.now, s.users = m.clock.now, s.Length(m.store.live)
+}
+
+func (s walk) clock(c *clock) {
+	snapshot.Number(s.Codec, &c.now)
+	snapshot.Number(s.Codec, &c.total)
+	snapshot.Number(s.Codec, &c.stopped)
+	snapshot.List(s.Codec, &c.frozen, func(f *schemas.Span) {
+		snapshot.Number(s.Codec, &f.Start)
+		snapshot.Number(s.Codec, &f.End)
+	})
+}
+
+func (s walk) policies(m *Machine) {
+	snapshot.Number(s.Codec, &m.policy.Offset)
+	snapshot.Number(s.Codec, &m.policy.At)
+	s.policy(&m.policy.Policy)
+	snapshot.Number(s.Codec, &m.policyFrom)
+	snapshot.Number(s.Codec, &m.gateways.from)
+}
+
+func (s walk) policy(p *schemas.Policy) {
+	var key, value string
+	if !s.Reading {
+		record := schemas.PolicyRecord{Policy: *p}
+		key, value = string(record.Key()), string(record.Encode())
+	}
+	s.Text(&key)
+	if s.Text(&value); s.Reading && !s.Failed() {
+		record, err := schemas.DecodePolicyRecord([]byte(key), []byte(value))
+		if err != nil {
+			s.Fail()
+		}
+		*p = record.Policy
+	}
+}
+
+func (s walk) gateways(g *gateways) {
+	snapshot.List(s.Codec, &g.lives, func(l *life) {
+		s.Text(&l.id)
+		snapshot.Number(s.Codec, &l.epoch)
+		snapshot.Number(s.Codec, &l.heard)
+		snapshot.Number(s.Codec, &l.lostAt)
+		snapshot.Number(s.Codec, &l.end)
+		s.Flag(&l.used)
+		snapshot.Number(s.Codec, &l.returned)
+		snapshot.Number(s.Codec, &l.released)
+	})
+	snapshot.List(s.Codec, &g.free, func(n *uint16) { snapshot.Number(s.Codec, n) })
+	snapshot.Number(s.Codec, &g.swept)
+	snapshot.List(s.Codec, &g.ends, func(e *GatewayEnd) {
+		text := string(e.Gateway)
+		s.Text(&text)
+		e.Gateway = schemas.GatewayID(text)
+		snapshot.Number(s.Codec, &e.Epoch)
+		snapshot.Number(s.Codec, &e.HeardAt)
+		s.Flag(&e.Drained)
+		snapshot.Number(s.Codec, &e.Returned)
+		snapshot.Number(s.Codec, &e.Released)
+	})
+	snapshot.Table(s.Codec, g.known, func(id *string, known **gateway) {
+		if s.Reading {
+			*known = &gateway{}
+		}
+		s.Text(id)
+		(*known).id = *id
+		s.latest(&(*known).own)
+		s.latest(&(*known).others)
+	})
+	// Epochs are in the order in which they were heard.
+	var epochs []epoch
+	for e := g.oldest; e != nil; e = e.next {
+		epochs = append(epochs, *e)
+	}
+	snapshot.List(s.Codec, &epochs, func(e *epoch) {
+		s.Text(&e.id)
+		snapshot.Number(s.Codec, &e.epoch)
+		snapshot.Number(s.Codec, &e.heard)
+		snapshot.Number(s.Codec, &e.sequence)
+		snapshot.Number(s.Codec, &e.life)
+	})
+	if s.Reading && !s.Failed() {
+		s.link(g, epochs)
+	}
+}
+
+// link restores what follows from lives and epochs.
+func (s walk) link(g *gateways, epochs []epoch) {
+	for i := firstLife; i < len(g.lives); i++ {
+		if l := &g.lives[i]; l.used && l.lostAt == 0 && l.end != ongoing {
+			g.standIns[standIn{l.id, l.epoch, l.end}] = uint16(i)
+		}
+	}
+	for i := range epochs {
+		e := &epoch{id: epochs[i].id, epoch: epochs[i].epoch, heard: epochs[i].heard, sequence: epochs[i].sequence, life: epochs[i].life}
+		known := g.known[e.id]
+		if known == nil || int(e.life) >= len(g.lives) {
+			s.Fail()
+			return
+		}
+		known.epochs = append(known.epochs, e)
+		g.link(e)
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.known)) {
+		if known := g.known[id]; len(known.epochs) == 0 {
+			known.idle, g.idle = true, append(g.idle, known)
+		}
+	}
+}
+
+func (s walk) latest(l *latest) {
+	for i := range l {
+		snapshot.Number(s.Codec, &l[i].epoch)
+		s.counted(&l[i].counted)
+		s.counted(&l[i].draining)
+		snapshot.List(s.Codec, &l[i].numbered, func(n *numbered) {
+			snapshot.Number(s.Codec, &n.sequence)
+			s.counted(&n.counted)
+		})
+	}
+}
+
+func (s walk) counted(c *counted) {
+	snapshot.Number(s.Codec, &c.at)
+	snapshot.Number(s.Codec, &c.silence)
+}
+
+func (s walk) tenants(t *tenants) {
+	if s.Reading {
+		t.away, t.named = map[schemas.UserID]uint8{}, map[schemas.UserID]naming{}
+	}
+	snapshot.List(s.Codec, &t.all, func(one *tenant) {
+		s.Text(&one.name)
+		snapshot.Number(s.Codec, &one.from)
+		s.Text(&one.TenantPolicies.Tenant)
+		snapshot.Number(s.Codec, &one.Born)
+		snapshot.List(s.Codec, &one.Policies, func(p *schemas.TenantPolicyInForce) {
+			snapshot.Number(s.Codec, &p.Version)
+			snapshot.Number(s.Codec, &p.At)
+			s.optional(&p.Policy)
+		})
+		s.optional(&one.policy)
+	})
+	snapshot.Table(s.Codec, t.away, func(user *schemas.UserID, tenant *uint8) {
+		snapshot.Number(s.Codec, user)
+		snapshot.Number(s.Codec, tenant)
+	})
+	snapshot.Table(s.Codec, t.named, func(user *schemas.UserID, n *naming) {
+		snapshot.Number(s.Codec, user)
+		snapshot.Number(s.Codec, &n.version)
+		snapshot.Number(s.Codec, &n.at)
+	})
+	snapshot.List(s.Codec, &t.namings, func(j *judgement) {
+		snapshot.Number(s.Codec, &j.user)
+		snapshot.Number(s.Codec, &j.tenant)
+		snapshot.Number(s.Codec, &j.version)
+		snapshot.Number(s.Codec, &j.at)
+	})
+}
+
+// optional is a policy that may be none.
+func (s walk) optional(p **schemas.Policy) {
+	there := *p != nil
+	if s.Flag(&there); !there {
+		return
+	}
+	if s.Reading {
+		*p = new(schemas.Policy)
+	}
+	s.policy(*p)
+}
+
+func (s walk) queue(m *Machine) {
+	waiting := slices.Concat(m.queue.places[m.queue.first:])
+	for _, places := range []*[]place{&waiting, &m.joining} {
+		snapshot.List(s.Codec, places, func(p *place) {
+			snapshot.Number(s.Codec, &p.until)
+			snapshot.Number(s.Codec, &p.due)
+			snapshot.Number(s.Codec, &p.release)
+			snapshot.Number(s.Codec, &p.seen)
+			snapshot.Number(s.Codec, &p.user)
+			snapshot.Number(s.Codec, &p.device)
+			snapshot.Number(s.Codec, &p.life)
+		})
+	}
+	m.queue.places, m.queue.first = waiting, 0
+	snapshot.Number(s.Codec, &m.queue.free)
+}
+
+// instant is a time in the state of a user, as its distance from the log time: a few bytes.
+func (s walk) instant(t *schemas.Millis) {
+	ago := schemas.Millis(0)
+	if *t != 0 {
+		if ago = s.now - *t; ago >= 0 {
+			ago++ // 0 stands for no instant
+		}
+	}
+	if snapshot.Number(s.Codec, &ago); !s.Reading || ago == 0 {
+		return
+	}
+	if *t = s.now - ago; ago > 0 {
+		*t++
+	}
+}
+
+// absent is what is kept of users without entries.
+func (s walk) absent(m *Machine) {
+	snapshot.Table(s.Codec, m.hidden, func(user *schemas.UserID, h *hiddenUser) {
+		snapshot.Number(s.Codec, user)
+		snapshot.Number(s.Codec, &h.lastSeen)
+		snapshot.Number(s.Codec, &h.lastActive)
+		snapshot.Number(s.Codec, &h.since)
+	})
+	snapshot.Table(s.Codec, m.privacy, func(user *schemas.UserID, k *privacyRecord) {
+		snapshot.Number(s.Codec, user)
+		snapshot.Number(s.Codec, &k.shownAt)
+		snapshot.Number(s.Codec, &k.erased)
+		snapshot.Number(s.Codec, &k.withheld)
+		snapshot.Number(s.Codec, &k.looksAt)
+	})
+	for id, k := range m.privacy {
+		if s.Reading && k.looksAt != 0 {
+			m.fading = append(m.fading, userAt{k.looksAt, id})
+		}
+	}
+	byHeap.Init(&m.fading)
+}
+
+// write writes the user of an entry.
+func (s walk) write(m *Machine, e uint32, scratch *user) {
+	u := *m.load(e, scratch)
+	u.normalize(m.base)
+	s.user(&u)
+}
+
+// read reads the users, in any order.
+func (s walk) read(m *Machine) {
+	if m.clock.now != 0 {
+		m.rebase(m.clock.now)
+		m.wheel.restart(m.evaluated)
+	}
+	m.index.reserve(s.users)
+	for range s.users {
+		u := user{reports: m.scratch.reports[:0]}
+		if s.user(&u); s.Failed() || !s.adopt(m, &u) {
+			s.Fail()
+			return
+		}
+		m.scratch.reports = u.reports
+	}
+}
+
+// normalize makes u what its entry says, if it fits in one: what does not matter any more is kept as long as the
+// user does not fit.
+func (u *user) normalize(base schemas.Millis) {
+	if u.simple(base) {
+		u.drained, u.awaits, u.unsureEnded, u.dirty = false, 0, false, false
+	}
+}
+
+// adopt gives a user that was read an entry; false if there can be no such user.
+func (s walk) adopt(m *Machine, u *user) bool {
+	hash := m.index.hash(u.id)
+	if int(u.tenant) >= max(1, len(m.tenants.all)) || m.foreign(u.id) || m.index.find(&m.store, hash, u.id) != none {
+		return false
+	}
+	for i := range u.reports {
+		if int(u.reports[i].life) >= len(m.gateways.lives) {
+			return false
+		}
+		m.gateways.attach(&u.reports[i])
+	}
+	m.use(u.tenant)
+	e := m.store.add(u.id)
+	m.index.insert(&m.store, hash, e)
+	m.encode(e, u)
+	m.arm(e, u, false)
+	return true
+}
+
+func (s walk) user(u *user) {
+	snapshot.Number(s.Codec, &u.id)
+	snapshot.Number(s.Codec, &u.tenant)
+	snapshot.Number(s.Codec, &u.state)
+	snapshot.Number(s.Codec, &u.kinds)
+	s.Flag(&u.hidden)
+	s.instant(&u.since)
+	s.instant(&u.lastSeen)
+	s.instant(&u.lastActive)
+	for i := range s.Length(len(u.reports)) {
+		if s.Reading {
+			u.reports = append(u.reports, report{})
+		}
+		r := &u.reports[i]
+		snapshot.Number(s.Codec, &r.device)
+		snapshot.Number(s.Codec, &r.kind)
+		snapshot.Number(s.Codec, &r.phase)
+		snapshot.Number(s.Codec, &r.life)
+		s.instant(&r.seen)
+		s.instant(&r.active)
+	}
+	rare := u.silentFrom != 0 || u.last != 0 || u.flaps != (flaps{}) || u.releaseDelay != 0 || u.unsureSince != 0 ||
+		u.awaits != 0 || u.drained || u.unsureEnded || u.dirty
+	if s.Flag(&rare); !rare {
+		return
+	}
+	s.instant(&u.silentFrom)
+	snapshot.Number(s.Codec, &u.releaseDelay)
+	s.Flag(&u.drained)
+	snapshot.Number(s.Codec, &u.last)
+	s.instant(&u.flaps.bucket.At)
+	snapshot.Number(s.Codec, &u.flaps.bucket.Lacks)
+	s.instant(&u.flaps.publishedAt)
+	snapshot.Number(s.Codec, &u.flaps.leftOut)
+	s.waiting(&u.flaps.waiting)
+	s.instant(&u.unsureSince)
+	s.instant(&u.awaits)
+	s.Flag(&u.unsureEnded)
+	s.Flag(&u.dirty)
+}
+
+func (s walk) waiting(w **waiting) {
+	there := *w != nil
+	if s.Flag(&there); !there {
+		return
+	}
+	if s.Reading {
+		*w = new(waiting)
+	}
+	all := *w
+	snapshot.Number(s.Codec, &all.state)
+	snapshot.Number(s.Codec, &all.kinds)
+	s.Flag(&all.hidden)
+	snapshot.Number(s.Codec, &all.since)
+	snapshot.Number(s.Codec, &all.kindsAt)
+	snapshot.Number(s.Codec, &all.visibilityAt)
+	snapshot.Number(s.Codec, &all.cause)
+	snapshot.Number(s.Codec, &all.device)
+	snapshot.Number(s.Codec, &all.kindsDevice)
+	s.Flag(&all.evicted)
+}

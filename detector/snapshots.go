@@ -1,0 +1,169 @@
+package detector
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stillhere/stillhere/detector/snapshot"
+	"github.com/stillhere/stillhere/internal/crashpoint"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// A snapshot is written in the transactions of the records that are handled meanwhile, so a zombie's is never read.
+// The commit of the transaction with its last chunk names it.
+
+// Cadence is when snapshots are written; the zero value stands for the defaults in brackets. It decides nothing else.
+type Cadence struct {
+	// Factor [5]: the heartbeats since the last snapshot are so many times as large.
+	Factor int
+	// Least [15s] and Most [5m] bound the log time since the last one began.
+	Least, Most time.Duration
+	// Step [256] is about how many users one record writes.
+	Step int
+}
+
+func (c Cadence) withDefaults() Cadence {
+	c.Factor, c.Step = cmp.Or(c.Factor, 5), cmp.Or(c.Step, 256)
+	c.Least, c.Most = cmp.Or(c.Least, 15*time.Second), cmp.Or(c.Most, 5*time.Minute)
+	return c
+}
+
+// maxChunk bounds a chunk: a record of Kafka is a mebibyte at most.
+const maxChunk = 768 << 10
+
+// snapshots are the snapshots of a partition.
+type snapshots struct {
+	named schemas.SnapshotName // the last complete one
+	size  int                  // of it, in bytes
+	begun schemas.Millis       // log time at its beginning, or at that of the one under way
+	since int                  // bytes of heartbeats since then
+	due   bool                 // there is none: write one with the next record
+	*capture
+}
+
+// capture is a snapshot under way.
+type capture struct {
+	name  schemas.SnapshotName
+	codec snapshot.Codec
+	size  int
+	sum   hash.Hash
+	users bool // are written
+}
+
+// before is called before a record is applied. Without a snapshot it writes one.
+func (s *snapshots) before(p *Partition, r *schemas.Record, out *stream.Outbox) {
+	if !s.due {
+		return
+	}
+	s.due = false
+	s.begin(p)
+	s.begun = max(s.begun, r.Time) // the first record has the first time
+	for s.capture != nil {
+		s.more(p, 1<<20, out)
+	}
+}
+
+// after is called after a record was handled.
+func (s *snapshots) after(p *Partition, r *schemas.Record, out *stream.Outbox) {
+	s.since += len(r.Value)
+	if s.capture == nil {
+		c, age := p.config.Snapshots.withDefaults(), p.machine.LogTime()-s.begun
+		if age < schemas.Millis(c.Least.Milliseconds()) || age < schemas.Millis(c.Most.Milliseconds()) && s.since < c.Factor*s.size {
+			return
+		}
+		s.begin(p)
+	}
+	s.more(p, p.config.Snapshots.withDefaults().Step, out)
+}
+
+// begin begins a snapshot of the state after the record handled last.
+func (s *snapshots) begin(p *Partition) {
+	c := &capture{name: schemas.SnapshotName{ID: rand.Uint64(), Next: p.next}, sum: sha256.New()}
+	s.capture, s.begun, s.since = c, p.machine.LogTime(), 0
+	crashpoint.At("snapshot.begun")
+	p.head(&c.codec)
+	p.machine.Capture(&c.codec)
+	if p.names != nil {
+		p.names.beginCapture()
+	}
+}
+
+// more writes about so many users.
+func (s *snapshots) more(p *Partition, users int, out *stream.Outbox) {
+	c := s.capture
+	complete := c.write(p, users)
+	for len(c.codec.Bytes) >= maxChunk || complete && len(c.codec.Bytes) > 0 {
+		chunk := c.codec.Bytes[:min(maxChunk, len(c.codec.Bytes))]
+		c.sum.Write(chunk)
+		c.size += len(chunk)
+		out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Snapshots, Partition: p.id, Key: c.name.Key(c.name.Chunks), Value: chunk})
+		c.name.Chunks++
+		crashpoint.At("snapshot.chunk")
+		c.codec.Bytes = slices.Clone(c.codec.Bytes[len(chunk):]) // the record keeps the array
+	}
+	if complete {
+		copy(c.name.Sum[:], c.sum.Sum(nil))
+		s.named, s.size, s.capture = c.name, c.size, nil
+		crashpoint.At("snapshot.complete")
+	}
+}
+
+// write adds users to the codec, then names, and reports whether that was all.
+func (c *capture) write(p *Partition, n int) (complete bool) {
+	if !c.users {
+		if c.users = p.machine.CaptureMore(n); !c.users {
+			return false
+		}
+		if p.names != nil {
+			c.codec.Length(p.names.capture.count)
+		}
+	}
+	return p.names == nil || p.names.captureMore(&c.codec, n)
+}
+
+// loadNamed brings the partition to the state of a snapshot. An error that is errState says why it cannot be used.
+func (p *Partition) loadNamed(ctx context.Context, name schemas.SnapshotName, read stream.ReadFunc) error {
+	chunks, found := make([][]byte, name.Chunks), 0
+	take := func(r *schemas.Record) error {
+		if i, ok := name.Chunk(r.Key); ok && chunks[i] == nil {
+			chunks[i] = bytes.Clone(r.Value)
+			if found++; found == name.Chunks {
+				return errStop
+			}
+		}
+		return nil
+	}
+	// Each chunk may have a transaction of its own, with a marker. After those of the snapshot come some of the next one.
+	for _, from := range []int64{stream.Last(int64(8*name.Chunks + 64)), -1} {
+		if found == name.Chunks {
+			break
+		}
+		if err := read(ctx, schemas.Snapshots, from, -1, take); err != nil && !errors.Is(err, errStop) {
+			return fmt.Errorf("reading the snapshot: %w", err)
+		}
+	}
+	if found < name.Chunks {
+		return fmt.Errorf("%w: %d of its %d chunks are there", errState, found, name.Chunks)
+	}
+	state := slices.Concat(chunks...)
+	if sum := sha256.Sum256(state); !bytes.Equal(sum[:len(name.Sum)], name.Sum[:]) {
+		return fmt.Errorf("%w: its digest is another one", errState)
+	}
+	if err := p.load(state); err != nil {
+		return err
+	}
+	if p.next != name.Next {
+		return fmt.Errorf("%w: it is of offset %d, not %d", errState, p.next, name.Next)
+	}
+	p.snapshots = snapshots{named: name, size: len(state), begun: p.machine.LogTime()}
+	return nil
+}

@@ -1,0 +1,142 @@
+package detector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// crowded is a log with many users, whose snapshot has several chunks.
+func crowded(t *testing.T) *log {
+	t.Helper()
+	l := newLog(t, 0, 1)
+	l.cadence = Cadence{Least: time.Second, Most: time.Second, Step: 20_000}
+	l.restore(-1, "")
+	for i := range 100 {
+		var beats []schemas.Beat
+		for user := range schemas.UserID(1000) {
+			beats = append(beats, schemas.Beat{User: 1 + user + schemas.UserID(i)*1000, Device: 7, Kind: schemas.Web})
+		}
+		l.write(start+schemas.Millis(i), schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
+	}
+	for i := range 20 {
+		l.write(start+2000+schemas.Millis(i), schemas.AppendTick(nil))
+	}
+	if l.p.snapshots.named.Chunks < 3 {
+		t.Fatalf("the snapshot is %+v", l.p.snapshots.named)
+	}
+	return l
+}
+
+func TestASnapshotThatIsNotWholeIsRefusedAndSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(l *log)
+		says   string
+	}{
+		"gone":      {func(l *log) { l.snapshots = nil }, "0 of its"},
+		"truncated": {func(l *log) { l.snapshots = l.snapshots[:len(l.snapshots)-1] }, "chunks are there"},
+		"corrupt":   {func(l *log) { l.snapshots[len(l.snapshots)-2].Value[1000] ^= 1 }, "digest"},
+		"mixed": {func(l *log) {
+			n := len(l.snapshots)
+			l.snapshots[n-1].Key, l.snapshots[n-2].Key = l.snapshots[n-2].Key, l.snapshots[n-1].Key
+		}, "digest"},
+		"of another partition": {func(l *log) { l.partition, l.partitions = 1, 2 }, "of another program or partition"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := crowded(t)
+			c.change(l)
+			l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+			if text := l.warnings.String(); !strings.Contains(text, "ALARM: the snapshot that the commit names cannot be used") || !strings.Contains(text, c.says) {
+				t.Errorf("it says %s", text)
+			}
+		})
+	}
+}
+
+func TestASnapshotWithOtherBytesIsNoState(t *testing.T) {
+	t.Parallel()
+	l := crowded(t)
+	var state []byte
+	for _, r := range l.snapshots[len(l.snapshots)-l.p.snapshots.named.Chunks:] {
+		state = append(state, r.Value...)
+	}
+	load := func(state []byte) error {
+		p := NewPartition(l.p.config, 0)
+		p.router = l.p.router
+		p.begin()
+		return p.load(state)
+	}
+	if err := load(state); err != nil {
+		t.Fatal(err)
+	}
+	for name, other := range map[string][]byte{
+		"cut off": state[:len(state)-1], "with more": append(slices.Clone(state), 0), "empty": nil,
+		"a user twice": append(slices.Clone(state[:len(state)/2]), state[len(state)/3:]...),
+	} {
+		if err := load(other); !errors.Is(err, errState) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A restart reads the heartbeats since the snapshot, and statuses at no time.
+func TestARestartReadsTheSnapshotAndWhatFollowsIt(t *testing.T) {
+	t.Parallel()
+	l := crowded(t)
+	named, digest := l.p.snapshots.named, l.p.Digest()
+	read := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
+		switch {
+		case topic == schemas.Heartbeats && from < named.Next:
+			t.Errorf("heartbeats are read from %d, the snapshot is of %d", from, named.Next)
+		case topic != schemas.Heartbeats && topic != schemas.Snapshots:
+			t.Errorf("%s is read", topic)
+		}
+		return l.read(ctx, topic, from, to, each)
+	}
+	p := NewPartition(l.p.config, 0)
+	at := stream.Assignment{Partitions: 1, Offset: int64(len(l.heartbeats)), Metadata: l.p.Checkpoint(), LogEnd: int64(len(l.heartbeats)), TopicID: l.topicID}
+	if err := p.Restore(context.Background(), at, read); err != nil {
+		t.Fatal(err)
+	}
+	if p.Digest() != digest {
+		t.Error("it comes to another state")
+	}
+}
+
+func FuzzNoBytesButASnapshotAreAState(f *testing.F) {
+	l := newLog(&testing.T{}, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	l.write(start+1, schemas.AppendTick(nil))
+	for _, r := range l.snapshots {
+		f.Add(r.Value)
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		p := NewPartition(l.p.config, 0)
+		p.router = l.p.router
+		p.begin()
+		if p.load(state) != nil {
+			return
+		}
+		digest := p.Digest()
+		l := newLog(t, 0, 1)
+		l.p = p
+		l.heartbeats = make([]schemas.Record, max(0, min(p.next, 1<<20)))
+		l.write(max(p.LogTime(), start), bytes.Clone(beat(1, 0)))
+		again := NewPartition(p.config, 0)
+		again.router = p.router
+		again.begin()
+		if err := again.load(state); err != nil || again.Digest() != digest {
+			t.Errorf("read again it is another state: %v", err)
+		}
+	})
+}

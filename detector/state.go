@@ -1,0 +1,132 @@
+package detector
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"slices"
+
+	"github.com/stillhere/stillhere/detector/snapshot"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+var errState = errors.New("the snapshot cannot be read: it is cut off, damaged, or of another program or partition")
+
+// Digest is the same for the same state, whoever came to it, whatever its layout in memory.
+func (p *Partition) Digest() [sha256.Size]byte {
+	var s snapshot.Codec
+	p.head(&s)
+	p.machine.Walk(&s)
+	if p.names != nil {
+		p.names.walk(&s)
+	}
+	return sha256.Sum256(s.Bytes)
+}
+
+// load brings the partition to the state of a snapshot. After an error it is not to be used.
+func (p *Partition) load(state []byte) error {
+	s := snapshot.Codec{Reading: true, Bytes: state}
+	p.head(&s)
+	p.machine.Walk(&s)
+	if p.names != nil {
+		p.names.walk(&s)
+	}
+	if !s.Done() {
+		return errState
+	}
+	if p.names != nil {
+		p.countTenants()
+	}
+	return nil
+}
+
+// head is what is not in the machine, nor in the table of names.
+func (p *Partition) head(s *snapshot.Codec) {
+	snapshot.Number(s, &p.next)
+	s.Flag(&p.announcePolicy)
+	text := p.names != nil
+	if s.Flag(&text); text != (p.names != nil) {
+		s.Fail()
+		return
+	}
+	if text {
+		p.names.head(s)
+	}
+}
+
+// head is everything but the table.
+func (n *names) head(s *snapshot.Codec) {
+	ends := slices.DeleteFunc(slices.Clone(n.ends), func(e nameEnd) bool { return n.left[e.user] != e.at })
+	snapshot.List(s, &ends, func(e *nameEnd) {
+		snapshot.Number(s, &e.at)
+		snapshot.Number(s, &e.user)
+	})
+	if s.Reading {
+		for _, e := range ends {
+			n.leave(e.user, e.at)
+		}
+	}
+	snapshot.List(s, &n.over, func(u *schemas.UserID) { snapshot.Number(s, u) })
+	snapshot.Number(s, &n.now)
+	snapshot.Table(s, n.unsaved, func(u *schemas.UserID, unsaved *bool) {
+		snapshot.Number(s, u)
+		s.Flag(unsaved)
+	})
+}
+
+// walk is the table, in the order of its users; what is read may have any.
+func (n *names) walk(s *snapshot.Codec) {
+	var all []nameEntry
+	for _, shard := range n.shards {
+		all = shard.all(all)
+	}
+	count := s.Length(len(all))
+	if s.Reading {
+		for range count {
+			var name schemas.Name
+			s.Text(&name.Tenant)
+			s.Text(&name.Text)
+			if s.Failed() || !n.adopt(name) {
+				s.Fail()
+				return
+			}
+		}
+		return
+	}
+	slices.SortFunc(all, func(a, b nameEntry) int { return cmp.Compare(n.idOf(a), n.idOf(b)) })
+	for _, e := range all {
+		e.write(s)
+	}
+}
+
+// all appends the entries.
+func (s *nameShard) all(to []nameEntry) []nameEntry {
+	if s == nil {
+		return to
+	}
+	for _, slot := range s.slots {
+		if slot != 0 {
+			to = append(to, s.entry(offset(slot)))
+		}
+	}
+	return to
+}
+
+func (e nameEntry) write(s *snapshot.Codec) {
+	name := e.name()
+	s.Text(&name.Tenant)
+	s.Text(&name.Text)
+}
+
+// adopt takes a name that was read; false: there is no such name, or it is known.
+func (n *names) adopt(name schemas.Name) bool {
+	if name.Check("name") != nil {
+		return false
+	}
+	id := n.users.ID(name.Tenant, name.Text)
+	if _, _, known := n.find(id); known != nil {
+		return false
+	}
+	n.put(id, name)
+	return true
+}
