@@ -1,6 +1,8 @@
 package detector
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -32,7 +34,12 @@ type Metrics struct {
 	SeenUsers       prometheus.Counter
 	Mismatched      prometheus.Counter
 	Users           *prometheus.GaugeVec // by state and device kind
-	TenantChanges   *pertenant.Counter   // transitions of users with names
+	Restores        *prometheus.CounterVec
+	SnapshotAge     *prometheus.GaugeVec // by partition
+	SnapshotBytes   *prometheus.GaugeVec // by partition
+	SnapshotTime    prometheus.Histogram
+	SnapshotPause   prometheus.Histogram
+	TenantChanges   *pertenant.Counter // transitions of users with names
 
 	tenantUsers *tenantUsers
 
@@ -75,6 +82,18 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Users: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_users",
 			Help: "Visible users who are online or away, in the partitions of this process. kind=\"any\" counts each user once; a device kind counts the users with a present device of that kind, so a user may count for several."},
 			[]string{"state", "kind"}),
+		Restores: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_detector_restores_total",
+			Help: "Restored partitions, by kind: snapshot (exact), lossy (from the statuses; see restored_unknown), new (nothing was known)."},
+			[]string{"kind"}),
+		SnapshotAge: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_detector_snapshot_age_seconds",
+			Help: "Log time since the state of the newest complete snapshot, as of the last tick. A restart reads the heartbeats since then."},
+			[]string{"partition"}),
+		SnapshotBytes: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_detector_snapshot_bytes",
+			Help: "Size of the newest complete snapshot."}, []string{"partition"}),
+		SnapshotTime: f.NewHistogram(prometheus.HistogramOpts{Name: "stillhere_detector_snapshot_write_seconds",
+			Help: "Time from the beginning of a snapshot until its last chunk.", Buckets: []float64{.01, .1, .5, 1, 5, 15, 60, 300}}),
+		SnapshotPause: f.NewHistogram(prometheus.HistogramOpts{Name: "stillhere_detector_snapshot_pause_seconds",
+			Help: "How long one record waited for the work on a snapshot.", Buckets: []float64{.0001, .00025, .0005, .001, .002, .005, .02, .1, 1}}),
 	}
 	m.TenantChanges = pertenant.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_tenant_changes_total",
 		Help: "With --ids text: published transitions by tenant; of the 100 tenants with the most, and of all others as tenant=\"*\"."}, []string{"tenant"})
@@ -97,6 +116,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // transition counts t.
 func (m *Metrics) transition(t *schemas.Transition) {
 	m.transitions[t.Cause-schemas.Causes[0]][t.To-schemas.States[0]].Inc()
+}
+
+// snapshot shows the newest complete snapshot of a partition.
+func (m *Metrics) snapshot(partition int32, age schemas.Millis, size int) {
+	label := strconv.Itoa(int(partition))
+	m.SnapshotAge.WithLabelValues(label).Set(float64(age) / 1000)
+	m.SnapshotBytes.WithLabelValues(label).Set(float64(size))
+}
+
+// noSnapshot removes the series of a partition.
+func (m *Metrics) noSnapshot(partition int32) {
+	label := strconv.Itoa(int(partition))
+	m.SnapshotAge.DeleteLabelValues(label)
+	m.SnapshotBytes.DeleteLabelValues(label)
 }
 
 // byState are the counts of the users who are online, and of those who are away.

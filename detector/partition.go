@@ -346,6 +346,7 @@ func (p *Partition) count() {
 func (p *Partition) Close() {
 	p.show(byState{})
 	p.config.Metrics.tenantUsers.hide(p.id)
+	p.config.Metrics.noSnapshot(p.id)
 	p.refusing.end(p.config.Metrics)
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()

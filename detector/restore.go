@@ -44,6 +44,7 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 			return err
 		default:
 			from = p.next
+			p.config.Metrics.Restores.WithLabelValues("snapshot").Inc()
 		}
 	}
 	if from < 0 {
@@ -157,6 +158,11 @@ func (p *Partition) restoreLossy(ctx context.Context, at stream.Assignment, c *s
 		p.log.Warn("heartbeats are lost: users who were online count as heard at the last commit", "users", presumed,
 			"log_time", p.machine.LogTime())
 	}
+	kind := "lossy"
+	if c == nil && epoch == 0 {
+		kind = "new"
+	}
+	p.config.Metrics.Restores.WithLabelValues(kind).Inc()
 	if p.names != nil {
 		p.names.sortEnds()
 		p.countTenants()

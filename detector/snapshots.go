@@ -44,6 +44,7 @@ const maxChunk = 768 << 10
 type snapshots struct {
 	named schemas.SnapshotName // the last complete one
 	size  int                  // of it, in bytes
+	at    schemas.Millis       // log time of it
 	begun schemas.Millis       // log time at its beginning, or at that of the one under way
 	since int                  // bytes of heartbeats since then
 	due   bool                 // there is none: write one with the next record
@@ -56,7 +57,10 @@ type capture struct {
 	codec snapshot.Codec
 	size  int
 	sum   hash.Hash
+	added int // bytes of the codec that are in the sum
 	users bool // are written
+	at    schemas.Millis
+	began time.Time
 }
 
 // before is called before a record is applied. Without a snapshot it writes one.
@@ -65,8 +69,10 @@ func (s *snapshots) before(p *Partition, r *schemas.Record, out *stream.Outbox) 
 		return
 	}
 	s.due = false
+	defer s.paused(p, p.config.Now())
 	s.begin(p)
 	s.begun = max(s.begun, r.Time) // the first record has the first time
+	s.capture.at = s.begun
 	for s.capture != nil {
 		s.more(p, 1<<20, out)
 	}
@@ -75,19 +81,37 @@ func (s *snapshots) before(p *Partition, r *schemas.Record, out *stream.Outbox) 
 // after is called after a record was handled.
 func (s *snapshots) after(p *Partition, r *schemas.Record, out *stream.Outbox) {
 	s.since += len(r.Value)
+	if p.frame.Tick {
+		p.config.Metrics.snapshot(p.id, p.machine.LogTime()-s.at, s.size)
+	}
+	if s.capture == nil && !s.isTime(p) {
+		return
+	}
+	defer s.paused(p, p.config.Now())
 	if s.capture == nil {
-		c, age := p.config.Snapshots.withDefaults(), p.machine.LogTime()-s.begun
-		if age < schemas.Millis(c.Least.Milliseconds()) || age < schemas.Millis(c.Most.Milliseconds()) && s.since < c.Factor*s.size {
-			return
-		}
 		s.begin(p)
 	}
-	s.more(p, p.config.Snapshots.withDefaults().Step, out)
+	users := p.config.Snapshots.withDefaults().Step
+	if p.frame.Tick {
+		users *= 8 // users who are held send nothing: there may be no other records
+	}
+	s.more(p, users, out)
+}
+
+// isTime reports whether the next snapshot begins.
+func (s *snapshots) isTime(p *Partition) bool {
+	c, age := p.config.Snapshots.withDefaults(), p.machine.LogTime()-s.begun
+	return age >= schemas.Millis(c.Most.Milliseconds()) || age >= schemas.Millis(c.Least.Milliseconds()) && s.since >= c.Factor*s.size
+}
+
+// paused counts how long a record waited for the work on a snapshot.
+func (s *snapshots) paused(p *Partition, since time.Time) {
+	p.config.Metrics.SnapshotPause.Observe(p.config.Now().Sub(since).Seconds())
 }
 
 // begin begins a snapshot of the state after the record handled last.
 func (s *snapshots) begin(p *Partition) {
-	c := &capture{name: schemas.SnapshotName{ID: rand.Uint64(), Next: p.next}, sum: sha256.New()}
+	c := &capture{name: schemas.SnapshotName{ID: rand.Uint64(), Next: p.next}, sum: sha256.New(), at: p.machine.LogTime(), began: p.config.Now()}
 	s.capture, s.begun, s.since = c, p.machine.LogTime(), 0
 	crashpoint.At("snapshot.begun")
 	p.head(&c.codec)
@@ -101,18 +125,21 @@ func (s *snapshots) begin(p *Partition) {
 func (s *snapshots) more(p *Partition, users int, out *stream.Outbox) {
 	c := s.capture
 	complete := c.write(p, users)
+	c.sum.Write(c.codec.Bytes[c.added:])
+	c.added = len(c.codec.Bytes)
 	for len(c.codec.Bytes) >= maxChunk || complete && len(c.codec.Bytes) > 0 {
 		chunk := c.codec.Bytes[:min(maxChunk, len(c.codec.Bytes))]
-		c.sum.Write(chunk)
 		c.size += len(chunk)
 		out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Snapshots, Partition: p.id, Key: c.name.Key(c.name.Chunks), Value: chunk})
 		c.name.Chunks++
 		crashpoint.At("snapshot.chunk")
 		c.codec.Bytes = slices.Clone(c.codec.Bytes[len(chunk):]) // the record keeps the array
+		c.added = len(c.codec.Bytes)
 	}
 	if complete {
 		copy(c.name.Sum[:], c.sum.Sum(nil))
-		s.named, s.size, s.capture = c.name, c.size, nil
+		s.named, s.size, s.at, s.capture = c.name, c.size, c.at, nil
+		p.config.Metrics.SnapshotTime.Observe(p.config.Now().Sub(c.began).Seconds())
 		crashpoint.At("snapshot.complete")
 	}
 }
@@ -164,6 +191,6 @@ func (p *Partition) loadNamed(ctx context.Context, name schemas.SnapshotName, re
 	if p.next != name.Next {
 		return fmt.Errorf("%w: it is of offset %d, not %d", errState, p.next, name.Next)
 	}
-	p.snapshots = snapshots{named: name, size: len(state), begun: p.machine.LogTime()}
+	p.snapshots = snapshots{named: name, size: len(state), at: p.machine.LogTime(), begun: p.machine.LogTime()}
 	return nil
 }

@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -139,4 +143,56 @@ func FuzzNoBytesButASnapshotAreAState(f *testing.F) {
 			t.Errorf("read again it is another state: %v", err)
 		}
 	})
+}
+
+func TestMetricsSayHowOldAndLargeASnapshotIsAndHowAPartitionWasRestored(t *testing.T) {
+	t.Parallel()
+	l := crowded(t)
+	m := l.p.config.Metrics
+	l.write(start+2000+7000, schemas.AppendTick(nil)) // writes a snapshot
+	l.write(start+2000+7100, schemas.AppendTick(nil))
+	size := 0
+	for _, r := range l.snapshots[len(l.snapshots)-l.p.snapshots.named.Chunks:] {
+		size += len(r.Value)
+	}
+	if got := testutil.ToFloat64(m.SnapshotAge.WithLabelValues("0")); got != 0.1 {
+		t.Errorf("it is %v s old", got)
+	}
+	if got := testutil.ToFloat64(m.SnapshotBytes.WithLabelValues("0")); got != float64(size) {
+		t.Errorf("it has %v bytes, not %d", got, size)
+	}
+	if got := testutil.ToFloat64(m.Restores.WithLabelValues("new")); got != 1 {
+		t.Errorf("%v restores of nothing", got)
+	}
+	if written, paused := observed(t, m.SnapshotTime), observed(t, m.SnapshotPause); written != 3 || paused < written {
+		t.Errorf("%d snapshots were written, %d records waited", written, paused)
+	}
+	l.p.Close()
+	if n := testutil.CollectAndCount(m.SnapshotAge) + testutil.CollectAndCount(m.SnapshotBytes); n != 0 {
+		t.Errorf("%d series are left of a partition that is gone", n)
+	}
+	next, metadata := int64(len(l.heartbeats)), l.p.Checkpoint()
+	l.restore(next, metadata)
+	l.write(start+2000+7300, schemas.AppendTick(nil))
+	if got := testutil.ToFloat64(l.p.config.Metrics.SnapshotAge.WithLabelValues("0")); got != 0.3 {
+		t.Errorf("after a restart it is %v s old", got)
+	}
+	if got := testutil.ToFloat64(l.p.config.Metrics.Restores.WithLabelValues("snapshot")); got != 1 {
+		t.Errorf("%v restores from a snapshot", got)
+	}
+	l.snapshots = nil
+	l.restore(next, metadata)
+	if got := testutil.ToFloat64(l.p.config.Metrics.Restores.WithLabelValues("lossy")); got != 1 {
+		t.Errorf("%v restores from statuses", got)
+	}
+}
+
+// observed is how many values a histogram has.
+func observed(t *testing.T, h prometheus.Histogram) uint64 {
+	t.Helper()
+	var m dto.Metric
+	if err := h.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetHistogram().GetSampleCount()
 }
