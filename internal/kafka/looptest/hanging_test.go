@@ -22,7 +22,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -108,8 +107,7 @@ func (w *world) commitOffsets(client *kgo.Client, id int64, epoch int16) {
 	commit := kmsg.NewPtrTxnOffsetCommitRequest()
 	commit.TransactionalID, commit.ProducerID, commit.ProducerEpoch, commit.Group = instance, id, epoch, group
 	topic, part := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
-	now := time.Now().UnixMilli()
-	metadata := owners.Append(schemas.Transaction{Producer: id, Epoch: epoch}.On(checkpoint.Encode()), []owners.Owner{{Producer: id, Epoch: epoch, At: now}})
+	metadata := schemas.Transaction{Producer: id, Epoch: epoch}.On(checkpoint.Encode())
 	topic.Topic, part.Offset, part.Metadata = w.name(schemas.Heartbeats), offset, &metadata
 	topic.Partitions = append(topic.Partitions, part)
 	commit.Topics = append(commit.Topics, topic)
@@ -135,7 +133,7 @@ func committedOf(w *world, partition int32) (int64, string, error) {
 	return -1, "", err
 }
 
-func TestATransactionThatKafkaLeftHangingEndsAsItsCoordinatorHadIt(t *testing.T) {
+func TestReadersSeeOfATransactionThatKafkaLeftHangingWhatItsCoordinatorHadCommitted(t *testing.T) {
 	letHang(t)
 	for name, c := range map[string]struct{ committed, takenOver bool }{
 		"aborted": {}, "committed": {committed: true}, "committed, and taken over since": {committed: true, takenOver: true},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/member"
-	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -132,19 +130,10 @@ func (s *session) onAdjustOffsets(ctx context.Context, offsets member.Offsets) (
 		// Without a leader epoch: the offset was just compared with the log as it is.
 		offsets[s.Name][id] = kgo.NewOffset().At(first)
 		if p := s.Part(id); p != nil {
-			p.begin <- startPoint{commit: commit, first: first, owners: previousOwners(commit)}
+			p.begin <- startPoint{commit: commit, first: first}
 		}
 	}
 	return offsets, nil
-}
-
-// previousOwners are the owners that the partition's next commits name besides this one.
-func previousOwners(c stream.Assignment) []owners.Owner {
-	named, complete := owners.Decode(c.Metadata)
-	if !complete && c.Offset >= 0 && len(named) == 0 {
-		named = append(named, owners.Unknown(time.Now())) // an operator has set the offset
-	}
-	return named
 }
 
 // firstOffset is where a partition goes on; see Task.Restore.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
 	"github.com/stillhere/stillhere/internal/tracing"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -105,7 +104,6 @@ func (s *session) commit() (err error) {
 		p.dirty = false
 	}
 	s.adjustLimit(time.Since(s.begunAt))
-	s.lastCommitted = s.currentTxn
 	clear(s.outputs)
 	s.outputs, s.outputBytes, s.outputParts = s.outputs[:0], 0, 0
 	s.offsetSince, s.outputSince = time.Time{}, time.Time{}
@@ -211,12 +209,7 @@ func (s *session) writeAgain() error {
 // offsets replaces the client's offsets, those polled, by those handled, with the tasks' checkpoints.
 func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 	transaction := schemas.Transaction{Producer: request.ProducerID, Epoch: request.ProducerEpoch}
-	s.currentTxn = owners.Owner{Producer: request.ProducerID, Epoch: request.ProducerEpoch, At: time.Now().UnixMilli()}
-	s.epoch.Store(int32(s.currentTxn.Epoch))
-	if s.lastCommitted.Producer != s.currentTxn.Producer && s.commits > 0 {
-		// The epochs of the last producer id were used up.
-		s.formerProducers = owners.Merge(time.Now(), s.formerProducers, []owners.Owner{s.lastCommitted})
-	}
+	s.epoch.Store(int32(transaction.Epoch))
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
 	topic.Topic = s.Name
 	for _, t := range request.Topics {
@@ -232,8 +225,7 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 		part.Partition = p.ID
 		part.Offset = p.handled.committable()
 		part.LeaderEpoch = -1
-		all := owners.Merge(time.Now(), p.startedAt.owners, s.formerProducers, []owners.Owner{s.currentTxn})
-		metadata := owners.Append(transaction.On(p.handled.checkpoint), all)
+		metadata := transaction.On(p.handled.checkpoint)
 		part.Metadata = &metadata
 		topic.Partitions = append(topic.Partitions, part)
 	}

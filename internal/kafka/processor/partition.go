@@ -11,7 +11,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/member"
-	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -50,8 +49,7 @@ type partition struct {
 type startPoint struct {
 	commit   stream.Assignment
 	first    int64
-	owners   []owners.Owner // as in the metadata of the commit, when the partition was assigned
-	failures int            // of the task, in a row
+	failures int // of the task, in a row
 }
 
 // workItem is the order to continue the record that has more output, if there is one, then to

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/member"
-	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
 	"github.com/stillhere/stillhere/internal/stream"
 )
 
@@ -53,10 +52,7 @@ type session struct {
 	lastCommit  time.Time // when it ended
 	commits     int
 
-	currentTxn      owners.Owner   // the transaction being committed
-	lastCommitted   owners.Owner   // the last one that was, of the same producer id or the one before
-	formerProducers []owners.Owner // the last transactions of producer ids that this session had before
-	epoch           atomic.Int32   // of currentTxn
+	epoch atomic.Int32 // of the producer, in the last commit
 }
 
 // batch is what is to be handled of one partition: what a poll brought, or the rest of that. A

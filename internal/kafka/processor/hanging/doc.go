@@ -7,14 +7,17 @@
 //
 // End runs when a session begins:
 //
-//	find open transactions → ask the group's offsets how they had ended → publish again what had
-//	been committed → end the transactions, committed or aborted
+//	find open transactions → publish again what an abort could lose → abort them
 //
-// They are ended by a new transaction that the partitions are added to: its marker ends the old one
-// as well, and the writer needs no other right. But from that moment until it ends, any failure
-// aborts it, so what is to be committed is published again before, under the same ids.
+// They are aborted by a new transaction that the partitions are added to: its marker ends the old one
+// as well, and the writer needs no other right.
+//
+// An abort alone would lose changes. If the coordinator had committed the transaction, the offsets are committed:
+// a restart runs muted to them and never publishes what came before. Which outcome a transaction had is known only if
+// nobody has committed the partition since, so everything is published again but what is known to have been aborted.
+// What was aborted after all has the ids and the bytes of what a restart publishes.
 //
 // Count runs while a session goes on; the session ends if it finds any. Transactions of other
 // producers are reported. If their producer id belongs to no process any more, only an operator can
-// end them (orphans); End publishes again what they had committed, so that they can be aborted.
+// end them (orphans); End publishes again what they may have committed, so that they can be aborted.
 package hanging

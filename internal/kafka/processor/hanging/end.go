@@ -25,51 +25,37 @@ func (e *Ender) End(ctx context.Context, producer int64, epoch int16) error {
 		return err
 	}
 	if orphans := e.reportOthers(ctx, others); len(orphans) > 0 {
-		commit, _, err := e.outcomes(ctx, orphans)
-		if err == nil {
-			err = e.republish(ctx, commit)
-		}
-		if err != nil {
+		if err := e.republish(ctx, orphans); err != nil {
 			return fmt.Errorf("saving what orphaned transactions had committed: %w", err)
 		}
-		e.Log.Warn("the records that the hanging transactions had committed are in the log again: "+
+		e.Log.Warn("the records that the hanging transactions may have committed are in the log again: "+
 			"the transactions can be aborted", "partitions", len(orphans))
 	}
 	if len(own) == 0 {
 		return nil
 	}
-	commit, abort, err := e.outcomes(ctx, own)
-	if err != nil {
+	for _, h := range own {
+		e.logOf(h).Error("a transaction of this process hangs: its coordinator has ended it, this partition has not")
+	}
+	if err := e.republish(ctx, own); err != nil {
 		return err
 	}
 	txn := transaction{e, producer, epoch}
-	if len(commit) > 0 {
-		if err := e.republish(ctx, commit); err != nil {
-			return err
-		}
-		if err := txn.addPartitions(ctx, commit); err != nil {
-			return err
-		}
-		if err := txn.end(ctx, true); err != nil {
-			return err
-		}
-	}
-	if err := txn.addPartitions(ctx, abort); err != nil {
+	if err := txn.addPartitions(ctx, own); err != nil {
 		return err
 	}
-	// The offsets also if they do not seem to hang: not every user may ask. They are never committed:
-	// reading again gives the same.
+	// The offsets also if they do not seem to hang: not every user may ask. Reading again gives the same.
 	if err := txn.addOffsets(ctx); err != nil {
 		return err
 	}
-	if err := txn.end(ctx, false); err != nil {
+	if err := txn.abort(ctx); err != nil {
 		return err
 	}
 	e.Metrics.HangingEnded(len(own))
 	return errEnded
 }
 
-// transaction is one by which hanging transactions are ended. Another may begin after its end.
+// transaction is one by which hanging transactions are ended.
 type transaction struct {
 	*Ender
 	producer int64
@@ -124,17 +110,13 @@ func (t *transaction) addOffsets(ctx context.Context) error {
 	})
 }
 
-func (t *transaction) end(ctx context.Context, commit bool) error {
+func (t *transaction) abort(ctx context.Context) error {
 	request := kmsg.NewPtrEndTxnRequest()
 	request.TransactionalID, request.ProducerID, request.ProducerEpoch = t.InstanceID(), t.producer, t.epoch
-	request.Commit = commit
 	return retryConcurrent(ctx, "ending a transaction", func() error {
 		response, err := request.RequestWith(ctx, t.Client)
 		if err == nil {
 			err = kerr.ErrorForCode(response.ErrorCode)
-		}
-		if err == nil && response.Version >= 5 {
-			t.producer, t.epoch = response.ProducerID, response.ProducerEpoch
 		}
 		return err
 	})

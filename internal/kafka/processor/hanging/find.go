@@ -54,7 +54,8 @@ func (e *Ender) Count(ctx context.Context, producer int64, age time.Duration) (n
 // ask about the offsets, so a refusal there is none; brokers before 2.8 do not know the question.
 func (e *Ender) find(ctx context.Context, producer int64) (own, others transactions, err error) {
 	asks := func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == int16(kmsg.DescribeProducers) }
-	if versions := e.apiVersions(ctx); versions != nil && !slices.ContainsFunc(versions.ApiKeys, asks) {
+	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, e.Client)
+	if err == nil && versions.ErrorCode == 0 && !slices.ContainsFunc(versions.ApiKeys, asks) {
 		return nil, nil, nil
 	}
 	names := []string{consumerOffsets}
@@ -91,15 +92,6 @@ func (e *Ender) find(ctx context.Context, producer int64) (own, others transacti
 		})
 	}
 	return own, others, nil
-}
-
-// apiVersions is what the cluster supports, nil if it does not answer.
-func (e *Ender) apiVersions(ctx context.Context) *kmsg.ApiVersionsResponse {
-	response, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, e.Client)
-	if err != nil || response.ErrorCode != 0 {
-		return nil
-	}
-	return response
 }
 
 // logOf logs about a hanging transaction.
