@@ -199,7 +199,7 @@ func (c Config) validate(r Role) error {
 		"seen_interval: must be 0 or between 1s and %s, is %s", maxSeenInterval, c.SeenInterval)
 	const most = detector.MaxLogEpoch - 100 // others begin after it
 	all.If(c.MinLogEpoch > most, "min_log_epoch: must be at most %d, is %d", most, c.MinLogEpoch)
-	all.Add(c.Policy.Validate(), c.AdminServer.validate(), c.Retention.Validate(c.Policy), c.Lastseen.Validate())
+	all.Add(c.Policy.Validate(), c.AdminServer.validate(), c.Retention.Validate(), c.Lastseen.Validate())
 	if r.http {
 		all.Add(c.HTTP.validate(c.Auth.On()), c.Auth.validate(c.Listen), validateAccess(c.MayWatch, c.MayReadHistory))
 	}

@@ -25,7 +25,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	if err := verifyPartitioning(ctx, p); err != nil {
 		return component{}, err
 	}
-	if err := admin.CheckRetention(ctx, p.cluster, p.config.Policy); err != nil {
+	if err := admin.CheckRetention(ctx, p.cluster); err != nil {
 		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
 	topic := schemas.Heartbeats.Name(p.cluster.WithDefaults().Prefix)

@@ -107,7 +107,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 		return err
 	}
 	cluster.InstanceName, cluster.Version = config.Instance, config.Version
-	cluster.Retention = config.Retention.For(config.Policy)
+	cluster.Retention = config.Retention
 	cluster.Retention.Status = 0 // the embedded Kafka compacts at its start
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
 	_, err = admin.ApplyTopics(setUp, cluster, dev.Partitions, 1)
@@ -281,7 +281,7 @@ func DevIdentity(ctx context.Context, dir string) (p schemas.PipelineIdentity, e
 func (dev *Dev) check() error {
 	var all faults.List
 	all.Add(dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen),
-		dev.AdminServer.validate(), dev.Expand.Validate(), dev.Retention.Validate(dev.Policy), dev.Lastseen.Validate())
+		dev.AdminServer.validate(), dev.Expand.Validate(), dev.Retention.Validate(), dev.Lastseen.Validate())
 	if !dev.Kafka.needsKey() {
 		_, err := dev.Kafka.cluster()
 		all.Add(err)

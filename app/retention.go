@@ -37,7 +37,7 @@ type RetentionCost struct {
 // segment than their retention, at most a fifth of it, which is not counted.
 func (c Config) RetentionCosts() []RetentionCost {
 	const users = 1e6
-	r := c.Retention.For(c.Policy).WithDefaults()
+	r := c.Retention.WithDefaults()
 	days := func(d time.Duration) float64 { return d.Hours() / 24 }
 	changes := func(name string, kept time.Duration, bytes int64) RetentionCost {
 		return RetentionCost{name, kept, int64(users * ChangesPerDay * days(kept) * float64(bytes)),
@@ -58,6 +58,8 @@ func (c Config) RetentionCosts() []RetentionCost {
 	return []RetentionCost{
 		{"heartbeats topic", r.Heartbeats, int64(users * beats * beatBytes),
 			fmt.Sprintf("1M × %.0f beats × %d B", beats, beatBytes)},
+		{"snapshots topic", r.Snapshots(), int64(users * times(r.Snapshots(), c.Policy.HeartbeatInterval) * beatBytes / 5),
+			"a fifth of the heartbeats of this time at most"},
 		changes("transitions topic", r.Transitions, transitionBytes),
 		status,
 		changes("deliveries topic", r.Deliveries, transitionBytes+PresentFollowers*recipientBytes),

@@ -33,7 +33,7 @@ type Cadence struct {
 
 func (c Cadence) withDefaults() Cadence {
 	c.Factor, c.Step = cmp.Or(c.Factor, 5), cmp.Or(c.Step, 256)
-	c.Least, c.Most = cmp.Or(c.Least, 15*time.Second), cmp.Or(c.Most, 5*time.Minute)
+	c.Least, c.Most = cmp.Or(c.Least, 15*time.Second), cmp.Or(c.Most, schemas.LatestSnapshot)
 	return c
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Retention is how long the topics keep records. 0 stands for the default in brackets.
 type Retention struct {
-	// Heartbeats [15m] must be longer than Policy.LongestReplay.
+	// Heartbeats [15m] must be at least MinHeartbeats. Snapshots are kept as long, and an hour at least.
 	Heartbeats time.Duration
 	// Transitions [720h] bounds what rebuild and replay can read from the topic.
 	Transitions time.Duration
@@ -60,6 +60,9 @@ func (r *Retention) fields(other Retention) []retained {
 
 // Given reports whether the retention of a topic is set.
 func (r Retention) Given(topic Topic) bool {
+	if topic == Snapshots {
+		topic = Heartbeats
+	}
 	for _, f := range r.fields(Retention{}) {
 		if f.topic == topic {
 			return *f.set != 0
@@ -68,30 +71,31 @@ func (r Retention) Given(topic Topic) bool {
 	return false
 }
 
-// For returns r for pipelines with a policy. If r has no retention of the heartbeats and the default
-// is too short for the policy, it gets one.
-func (r Retention) For(p Policy) Retention {
-	if longest := p.LongestReplay(); r.Heartbeats == 0 && longest >= r.WithDefaults().Heartbeats {
-		r.Heartbeats = longest + longest/4
-	}
-	return r
-}
+// LatestSnapshot is the log time after which the detector begins the next snapshot of its state, at the latest.
+const LatestSnapshot = 5 * time.Minute
+
+// MinHeartbeats is the least retention of heartbeats. A restart reads those since the newest complete snapshot, which
+// is LatestSnapshot old when the next one begins; that takes minutes where a million users send nothing.
+const MinHeartbeats = 2 * LatestSnapshot
+
+// Snapshots is the retention of snapshots. One is read as long as the heartbeats after it are there, so it must not go
+// before them.
+func (r Retention) Snapshots() time.Duration { return max(time.Hour, r.Heartbeats) }
 
 // minRetention is the shortest retention: Kafka looks for expired segments every five minutes.
 const minRetention = 5 * time.Minute
 
 // Validate reports all faults, joined; each names its setting.
-func (r Retention) Validate(p Policy) error {
+func (r Retention) Validate() error {
 	var faults []error
 	for _, f := range r.fields(Retention{}) {
-		if *f.set != 0 && *f.set < minRetention {
+		if *f.set != 0 && *f.set < minRetention && f.topic != Heartbeats {
 			faults = append(faults, fmt.Errorf("%s: must be at least %s, is %s", f.name, minRetention, *f.set))
 		}
 	}
-	if longest := p.LongestReplay(); r.Heartbeats != 0 && r.Heartbeats <= longest {
-		faults = append(faults, fmt.Errorf("heartbeats_retention: must be longer than %s, which a restart of the detector "+
-			"may re-read by the policy (online_ttl, offline_debounce, reconnect_window, bye_debounce, gateway_silence, "+
-			"allowed_lateness, breaker_limit), is %s", longest, r.Heartbeats))
+	if r.Heartbeats != 0 && r.Heartbeats < MinHeartbeats {
+		faults = append(faults, fmt.Errorf("heartbeats_retention: must be at least %s, twice the age of a snapshot from which a "+
+			"restart of the detector reads heartbeats, is %s", MinHeartbeats, r.Heartbeats))
 	}
 	return errors.Join(faults...)
 }
@@ -99,16 +103,3 @@ func (r Retention) Validate(p Policy) error {
 // segment is how long a topic writes one segment. Kafka deletes closed segments only, so a record
 // stays for its retention and up to that much longer.
 func segment(retention time.Duration) time.Duration { return min(retention/5, day) }
-
-// LongestReplay is how much of the heartbeats a restart of the detector may re-read, in log time:
-// how long a report or bye matters, the frames before it that show what is known about gateways,
-// and the time for which presence time may stand still meanwhile. Devices of lost gateways that wait
-// for --cohort-rate come on top.
-func (p Policy) LongestReplay() time.Duration {
-	matters := max(p.OnlineTTL+p.OfflineDebounce+p.ReconnectWindow, p.ByeDebounce)
-	longest := matters + 3*p.GatewaySilence + p.AllowedLateness
-	if p.BreakerPercent != 0 {
-		longest += p.BreakerLimit
-	}
-	return longest
-}

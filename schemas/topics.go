@@ -65,7 +65,7 @@ func (r Retention) Topics() []TopicSpec {
 			"delete.retention.ms":       millis(24 * time.Hour),
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
-		{Topic: Snapshots, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(time.Hour)},
+		{Topic: Snapshots, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Snapshots())},
 		{Topic: SeenHints, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Seen)},
 		{Topic: Fanout, Config: kept(r.Fanout)},
 		{Topic: Deliveries, Config: kept(r.Deliveries)},

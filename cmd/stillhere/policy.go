@@ -177,9 +177,6 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if err := admin.CheckRetention(ctx, cluster, p); err != nil {
-		return err
-	}
 	for _, d := range policy.Differences(inForce, p) {
 		fmt.Printf("%s: %s → %s\n", d.Name, d.InForce, d.Asked)
 	}

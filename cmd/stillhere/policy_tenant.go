@@ -86,9 +86,6 @@ func (c *policySet) setTenant(ctx context.Context, cluster kafka.Config, tenant 
 	for _, d := range policy.Differences(before, p) {
 		fmt.Printf("%s: %s → %s\n", d.Name, d.InForce, d.Asked)
 	}
-	if err := admin.CheckRetention(ctx, cluster, p); err != nil {
-		return err
-	}
 	return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: &p}, c.Timeout)
 }
 

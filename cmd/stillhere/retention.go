@@ -11,7 +11,7 @@ import (
 
 // topicFlags say how long the topics keep records.
 type topicFlags struct {
-	HeartbeatsRetention  time.Duration `help:"How long presence.heartbeats keeps records; longer than a restart of the detector re-reads. Default: 15m, or more if the policy needs it. \"topics apply\" changes topics, where the setting is given."`
+	HeartbeatsRetention  time.Duration `help:"How long presence.heartbeats keeps records, at least 10m: a restart of the detector reads those since its last snapshot. presence.snapshots keeps as long, at least 1h. Default: 15m. \"topics apply\" changes topics, where the setting is given."`
 	TransitionsRetention time.Duration `help:"How long presence.transitions keeps records. Default: 720h."`
 	StatusRetention      time.Duration `help:"How long presence.status keeps superseded statuses. Default: 168h."`
 	DeliveriesRetention  time.Duration `help:"How long presence.deliveries keeps records. Default: 24h."`

@@ -10,8 +10,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
-	"github.com/stillhere/stillhere/internal/policy"
-	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/output"
 )
 
@@ -56,18 +54,8 @@ func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *confi
 	if c.DryRun {
 		return checkTopics(ctx, config)
 	}
-	all, err := policy.InForce(ctx, config)
-	if err != nil && !kafka.IsUnauthorized(err) && !kafka.IsMissingTopic(err) {
-		return err
-	}
-	inForce, ok := policy.Newest(all)
-	if !ok {
-		inForce = schemas.DefaultPolicy()
-	}
-	if config.Retention = c.retention(); ok {
-		config.Retention = config.Retention.For(inForce)
-	}
-	if err := config.Retention.Validate(inForce); err != nil {
+	config.Retention = c.retention()
+	if err := config.Retention.Validate(); err != nil {
 		return err
 	}
 	if isGiven(parsed, file, "partitions") { // the default is only for new topics
@@ -112,6 +100,9 @@ func (c *topicsApply) print(reports []admin.TopicReport) error {
 
 func checkTopics(ctx context.Context, cluster kafka.Config) error {
 	partitions, err := admin.CheckTopics(ctx, cluster)
+	if err == nil {
+		err = admin.CheckRetention(ctx, cluster)
+	}
 	if err == nil {
 		fmt.Printf("all topics are configured correctly; users are spread over %d partitions\n", partitions)
 	}

@@ -129,7 +129,7 @@ func TestUsersWhoAreInThePartitionsOfAnotherNumberAreRefusedAtStart(t *testing.T
 	})
 	p.Signal(syscall.SIGTERM)
 	p.Wait(20 * time.Second)
-	o.enlarge(4, schemas.Heartbeats, schemas.Transitions, schemas.Statuses)
+	o.enlarge(4, schemas.Heartbeats, schemas.Transitions, schemas.Statuses, schemas.Snapshots, schemas.SeenHints)
 	testkit.Until(t, "the topics agree", 20*time.Second, func() bool {
 		code, _ := o.stillhere("topics", "apply", "--dry-run")
 		return code == 0

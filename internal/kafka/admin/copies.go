@@ -59,6 +59,9 @@ func LastCopies(ctx context.Context, cfg kafka.Config) (Copies, error) {
 		if copies.Stay[t.name], err = t.longest(); err != nil {
 			return Copies{}, err
 		}
+		if t.spec.Topic == schemas.Snapshots {
+			copies.Stay[t.name] += schemas.LatestSnapshot // its state is older than it
+		}
 	}
 	return copies, nil
 }

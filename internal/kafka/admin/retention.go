@@ -45,8 +45,8 @@ func changeRetention(ctx context.Context, admin *kadm.Client, t clusterTopic, as
 	return changed, nil
 }
 
-// CheckRetention is an error if the heartbeats topic keeps records too short for a policy.
-func CheckRetention(ctx context.Context, cfg kafka.Config, policy schemas.Policy) error {
+// CheckRetention is an error if a topic may lose what a restart of the detector reads.
+func CheckRetention(ctx context.Context, cfg kafka.Config) error {
 	admin, cfg, err := openAdmin(cfg)
 	if err != nil {
 		return err
@@ -56,19 +56,22 @@ func CheckRetention(ctx context.Context, cfg kafka.Config, policy schemas.Policy
 	if err != nil {
 		return err
 	}
-	for _, t := range found {
-		if t.spec.Topic != schemas.Heartbeats {
+	var faults []error
+	least := schemas.MinHeartbeats
+	for _, t := range found { // heartbeats are the first
+		if t.spec.Topic != schemas.Heartbeats && t.spec.Topic != schemas.Snapshots {
 			continue
 		}
 		kept, err := strconv.ParseInt(t.settings["retention.ms"], 10, 64)
 		if err != nil || kept < 0 { // without limit
-			return nil
+			continue
 		}
-		is, longest := time.Duration(min(kept, 1<<43))*time.Millisecond, policy.LongestReplay()
-		if is <= longest {
-			return fmt.Errorf("topic %s has retention.ms=%d (%s), and a restart of the detector may re-read %s by the policy; "+
-				"change it with: stillhere topics apply --heartbeats-retention %s", t.name, kept, is, longest, longest+longest/4)
+		is := time.Duration(min(kept, 1<<43)) * time.Millisecond
+		if is < least {
+			faults = append(faults, fmt.Errorf("topic %s has retention.ms=%d (%s), and a restart of the detector may read what is %s old; "+
+				"change it with: stillhere topics apply --heartbeats-retention %s", t.name, kept, is, least, least))
 		}
+		least = max(least, is)
 	}
-	return nil
+	return errors.Join(faults...)
 }

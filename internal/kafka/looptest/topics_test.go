@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -356,14 +357,37 @@ func TestApplyingTopicsChangesTheRetentionThatIsGivenAndNothingElse(t *testing.T
 		if changed, tuned := apply(schemas.Retention{}); len(changed) > 0 || len(tuned) != 7 {
 			w.Errorf("without a retention: changed %q, reported %q", changed, tuned)
 		}
-		policy := schemas.DefaultPolicy()
-		if err := admin.CheckRetention(w.Context(), w.cfg, policy); err != nil {
-			w.Error(err)
+		check := func(says ...string) {
+			w.Helper()
+			err := admin.CheckRetention(w.Context(), w.cfg)
+			for _, text := range says {
+				if err == nil || !strings.Contains(err.Error(), text) {
+					w.Errorf("the check of the retention says %v, not %q", err, text)
+				}
+			}
+			if err != nil && len(says) == 0 {
+				w.Error(err)
+			}
 		}
-		policy.OnlineTTL = time.Hour
-		err := admin.CheckRetention(w.Context(), w.cfg, policy)
-		if err == nil || !strings.Contains(err.Error(), "retention.ms=3600000 (1h0m0s)") {
-			w.Errorf("too short for the policy: %v", err)
+		check()
+		changed, _ := apply(schemas.Retention{Heartbeats: 2 * time.Hour})
+		if want := []string{"retention.ms=7200000 (was: 3600000)", "segment.ms=1440000 (was: 720000)"}; !slices.Equal(changed, append(want, want...)) {
+			w.Errorf("with longer heartbeats: changed %q, want those of snapshots too: %q", changed, want)
 		}
+		check()
+		set := func(topic schemas.Topic, retention string) {
+			w.Helper()
+			admin := w.admin()
+			defer admin.Close()
+			if _, err := admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &retention}}, w.name(topic)); err != nil {
+				w.Fatal(err)
+			}
+		}
+		set(schemas.Snapshots, "3600000")
+		check("snapshots has retention.ms=3600000 (1h0m0s)", "--heartbeats-retention 2h0m0s")
+		set(schemas.Heartbeats, "599999")
+		check("heartbeats has retention.ms=599999", "--heartbeats-retention 10m0s")
+		set(schemas.Heartbeats, "600000")
+		check()
 	})
 }
