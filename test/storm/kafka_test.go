@@ -52,7 +52,8 @@ func kafkaStorm(t *testing.T, m testkit.Mode, brokers int) {
 	}()
 	s.until = ended
 	s.blow(false)
-	t.Logf("brokers: %d killed, %d frozen, %d stopped and started", s.counts["brokers killed"], s.counts["brokers frozen"], s.counts["brokers stopped"])
+	t.Logf("brokers: %d killed, %d frozen, %d stopped and started; transactions hung in %d partitions",
+		s.counts["brokers killed"], s.counts["brokers frozen"], s.counts["brokers stopped"], s.counts["hanging transactions"])
 }
 
 // trouble does something to one broker after the other. A broker is back before

@@ -203,6 +203,7 @@ func (d *detectorProcess) ended() {
 	d.count("restores", strings.Count(log, `"msg":"restored"`))
 	d.count("revocations", strings.Count(log, `"msg":"partitions revoked"`))
 	d.count("sessions ended", strings.Count(log, "the session ended"))
+	d.count("hanging transactions", strings.Count(log, "a transaction of this process hangs"))
 	log = d.unexpected(log)
 	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "log was truncated", "retention has overtaken", "a task failed"} {
 		if i := strings.Index(log, bad); i >= 0 {

@@ -13,9 +13,7 @@
 // as well, and the writer needs no other right.
 //
 // An abort alone would lose changes. If the coordinator had committed the transaction, the offsets are committed:
-// a restart runs muted to them and never publishes what came before. Which outcome a transaction had is known only if
-// nobody has committed the partition since, so everything is published again but what is known to have been aborted.
-// What was aborted after all has the ids and the bytes of what a restart publishes.
+// a restart runs muted to them and never publishes what came before. What comes after them, it publishes itself.
 //
 // Count runs while a session goes on; the session ends if it finds any. Transactions of other
 // producers are reported. If their producer id belongs to no process any more, only an operator can

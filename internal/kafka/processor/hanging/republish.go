@@ -4,56 +4,81 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// lost returns the transactions whose records an abort could lose: all but those of which the group's offsets show
-// that they were aborted. The offset of a partition names the last transaction that was committed for it. If an earlier
-// one of the producer is named, this one never was, and its records come again with the same ids. If another producer's
-// is named, others have gone on; what they published is not published again.
-func (e *Ender) lost(ctx context.Context, hanging transactions) (lost transactions, err error) {
-	commits, err := e.Reader.Commits(ctx, e.Group, e.Topic, false)
-	if err != nil {
-		return nil, fmt.Errorf("asking how hanging transactions had ended: %w", err)
-	}
-	for _, h := range hanging {
-		earlier := func(c kafka.CommittedOffset) bool {
-			last, named := schemas.TransactionOn(c.Metadata)
-			return named && last.Producer == h.ProducerID && last.Epoch < int16(h.ProducerEpoch)
-		}
-		aborted := len(commits) > 0
-		if e.likeInput(h.Topic) {
-			aborted = earlier(commits[h.Partition])
-		} else {
-			for _, c := range commits {
-				aborted = aborted && earlier(c)
-			}
-		}
-		if h.Topic != consumerOffsets && !aborted {
-			lost = append(lost, h)
+type commits = map[int32]kafka.CommittedOffset // by partition of the input
+
+// aborted reports whether the group's offsets show that a transaction was aborted: each names the last transaction
+// that was committed with it, and all name an earlier one of the same producer.
+func aborted(h kadm.DescribedProducer, committed commits) bool {
+	for _, c := range committed {
+		last, named := schemas.TransactionOn(c.Metadata)
+		if !named || last.Producer != h.ProducerID || last.Epoch >= int16(h.ProducerEpoch) {
+			return false
 		}
 	}
-	return lost, nil
+	return len(committed) > 0
 }
 
-// likeInput reports whether the output for a partition of the input goes to the same partition of that topic.
-func (e *Ender) likeInput(name string) bool {
-	return e.Topic == schemas.Heartbeats && slices.ContainsFunc(append(schemas.Topics(), schemas.TextTopics()...),
-		func(t schemas.TopicSpec) bool { return t.ByUser && t.Topic.Name(e.Config.Prefix) == name })
+// coming returns a function that reports of the records of a transaction in one partition, in order, whether a restart
+// publishes them: the heartbeat that caused them is not committed. A record that does not tell is like the one before.
+func (e *Ender) coming(h kadm.DescribedProducer, committed commits) func(*kgo.Record) bool {
+	last := false
+	beyond := func(partition int32, v schemas.Version) bool {
+		c, err := schemas.DecodeCheckpoint(committed[partition].Metadata)
+		if err != nil || v.LogEpoch() != c.LogEpoch {
+			return err == nil && v.LogEpoch() > c.LogEpoch
+		}
+		base, known := c.BaseOf(v.LogEpoch())
+		offset := base + v.Offset()
+		if !v.OfChange() {
+			offset++
+		}
+		return known && offset >= committed[partition].Offset
+	}
+	return func(r *kgo.Record) bool {
+		switch h.Topic {
+		case schemas.Transitions.Name(e.Config.Prefix):
+			if t, err := schemas.DecodeTransition(r.Value); err == nil {
+				last = beyond(h.Partition, t.Version)
+			}
+		case schemas.Statuses.Name(e.Config.Prefix):
+			if s, err := schemas.DecodeStatus(r.Value); err == nil && r.Value != nil && !schemas.IsPolicyKey(r.Key) {
+				last = beyond(h.Partition, s.Version)
+			}
+		case schemas.DeadLetter.Name(e.Config.Prefix):
+			origin := map[string]int64{}
+			for _, header := range r.Headers {
+				if n, err := strconv.ParseInt(string(header.Value), 10, 64); err == nil {
+					origin[header.Key] = n
+				}
+			}
+			c, known := committed[int32(origin[kafka.HeaderOriginPartition])]
+			last = known && origin[kafka.HeaderOriginOffset] >= c.Offset
+		}
+		return last
+	}
 }
 
 // republish publishes again, under the same ids, what an abort of these transactions could lose.
 func (e *Ender) republish(ctx context.Context, hanging transactions) error {
-	hanging, err := e.lost(ctx, hanging)
+	// Before their records are read: those of others that were committed are among them then.
+	committed, err := e.Reader.Commits(ctx, e.Group, e.Topic, false)
 	if err != nil {
-		return err
+		return fmt.Errorf("asking how hanging transactions had ended: %w", err)
 	}
 	var records []*kgo.Record
 	for _, h := range hanging {
+		if h.Topic == consumerOffsets || aborted(h, committed) {
+			continue
+		}
 		var own []*kgo.Record
 		later := map[string]int64{}    // by key, offsets of others' records
 		published := map[string]bool{} // by identity, others' records
@@ -71,7 +96,11 @@ func (e *Ender) republish(ctx context.Context, hanging transactions) error {
 			return fmt.Errorf("before ending hanging transactions: %w", err)
 		}
 		statuses := h.Topic == schemas.Statuses.Name(e.Config.Prefix)
+		coming := e.coming(h, committed)
 		for _, r := range own {
+			if coming(r) {
+				continue
+			}
 			// A status is not published behind a later one of the same user.
 			superseded := statuses && later[string(r.Key)] > r.Offset
 			if !published[identity(r)] && !superseded {
