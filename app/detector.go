@@ -17,6 +17,7 @@ import (
 var _ interface {
 	processor.PositionedTask
 	processor.BehindTask
+	processor.StoppingTask
 	processor.ClosedTask
 } = (*detector.Partition)(nil)
 

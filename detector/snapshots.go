@@ -57,7 +57,7 @@ type capture struct {
 	codec snapshot.Codec
 	size  int
 	sum   hash.Hash
-	added int // bytes of the codec that are in the sum
+	added int  // bytes of the codec that are in the sum
 	users bool // are written
 	at    schemas.Millis
 	began time.Time
@@ -96,6 +96,24 @@ func (s *snapshots) after(p *Partition, r *schemas.Record, out *stream.Outbox) {
 		users *= 8 // users who are held send nothing: there may be no other records
 	}
 	s.more(p, users, out)
+}
+
+// maxAtStop bounds a snapshot at a stop, by the size of the last one: a larger one would not be written in the
+// seconds that a stop has.
+const maxAtStop = 128 << 20
+
+// Stop writes a part of a snapshot of the state after the record handled last, so that the next start reads no
+// heartbeat again, and reports whether more is to come.
+func (p *Partition) Stop(out *stream.Outbox) (more bool) {
+	s := &p.snapshots
+	switch {
+	case s.due || len(p.rejected) > 0 || s.named.Next == p.next || s.size > maxAtStop:
+		return false
+	case s.capture == nil || s.capture.name.Next != p.next:
+		s.begin(p)
+	}
+	s.more(p, 1<<15, out)
+	return s.capture != nil
 }
 
 // isTime reports whether the next snapshot begins.

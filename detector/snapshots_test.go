@@ -116,6 +116,44 @@ func TestARestartReadsTheSnapshotAndWhatFollowsIt(t *testing.T) {
 	}
 }
 
+func TestAPartitionThatIsStoppedIsRestoredWithoutAHeartbeat(t *testing.T) {
+	t.Parallel()
+	l := crowded(t)
+	l.p.config.Snapshots.Step = 1
+	l.write(start+2000+9100, schemas.AppendTick(nil)) // begins a snapshot that is not complete
+	l.write(start+2000+9200, beat(1, 0))
+	if l.p.snapshots.capture == nil {
+		t.Fatal("no snapshot is under way")
+	}
+	digest, next := l.p.Digest(), int64(len(l.heartbeats))
+	for more := true; more; {
+		var out stream.Outbox
+		more = l.p.Stop(&out)
+		for _, o := range out.Records {
+			l.snapshots = append(l.snapshots, schemas.Record{Offset: int64(len(l.snapshots)), Key: o.Key, Value: o.Value})
+		}
+	}
+	l.reads = 0
+	l.restore(next, l.p.Checkpoint())
+	if l.reads > len(l.snapshots) || l.p.snapshots.named.Next != next || l.p.Digest() != digest {
+		t.Errorf("%d records are read, %d are of snapshots; the snapshot is %+v", l.reads, len(l.snapshots), l.p.snapshots.named)
+	}
+	if out := (stream.Outbox{}); l.p.Stop(&out) || len(out.Records) > 0 {
+		t.Error("it is stopped at once, and writes the snapshot again")
+	}
+}
+
+// What such a restore has found goes out with the next record, and nothing else would find it again.
+func TestAPartitionThatWasRestoredFromStatusesAndHandledNothingWritesNoSnapshotWhenItStops(t *testing.T) {
+	t.Parallel()
+	l := crowded(t)
+	l.snapshots = nil
+	l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+	if out := (stream.Outbox{}); l.p.Stop(&out) || len(out.Records) > 0 {
+		t.Errorf("it writes %d records", len(out.Records))
+	}
+}
+
 func FuzzNoBytesButASnapshotAreAState(f *testing.F) {
 	l := newLog(&testing.T{}, 0, 1)
 	l.restore(-1, "")

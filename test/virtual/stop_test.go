@@ -1,6 +1,9 @@
 package virtual
 
 import (
+	"log/slog"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +15,8 @@ import (
 // next life of the process; nobody changes because of it.
 func TestAGracefulStopLosesNothing(t *testing.T) {
 	inWorld(t, size{partitions: 2}, func(w *world) {
+		said := &logged{Handler: w.log.Handler()}
+		w.log = slog.New(said)
 		p := w.start("all", "one")
 		from := now() + second - now()%second
 		var sockets []*socket
@@ -58,6 +63,15 @@ func TestAGracefulStopLosesNothing(t *testing.T) {
 			s.lose()
 		}
 		p.stop()
+		restores := regexp.MustCompile(`(?m)^restored .* run_from=(\d+) next=(\d+)`).FindAllStringSubmatch(strings.Join(said.lines, "\n"), -1)
+		for _, r := range restores {
+			if r[1] != r[2] {
+				w.Errorf("a start after a graceful stop reads heartbeats again: %s", r[0])
+			}
+		}
+		if len(restores) != 2*6 {
+			w.Errorf("%d partitions were restored", len(restores))
+		}
 		w.storedAre(users)
 	})
 }

@@ -41,7 +41,8 @@
 // A rebalance happens only between transactions: the loop commits what is in hand, then allows it.
 // Partitions that stay keep running.
 //
-// When the context of Run ends, the loop takes nothing new, commits what is in hand within
-// Config.StopTimeout (or aborts it, if a rebalance prevents the commit), and stays a member of the group: a process that starts under the same
+// When the context of Run ends, the loop takes nothing new and commits what is in hand within Config.StopTimeout, or
+// aborts it, if a rebalance prevents the commit. Then each StoppingTask writes what makes the next start faster, for half
+// of Config.RebalanceTimeout at most. The process stays a member of the group: one that starts under the same
 // Config.InstanceName within Config.SessionTimeout gets its partitions at once.
 package processor

@@ -57,6 +57,7 @@ type startPoint struct {
 type workItem struct {
 	records []*kgo.Record
 	budget  budget
+	stop    bool // call StoppingTask.Stop instead
 }
 
 // handled describes a prefix of a partition: what a commit of it contains besides output.
@@ -83,6 +84,7 @@ type handleResult struct {
 	records int
 	parts   int           // records and slices that had output
 	rest    []*kgo.Record // records that the budget had no room for
+	more    bool          // of StoppingTask.Stop
 	err     error
 }
 
@@ -115,7 +117,11 @@ func (p *partition) run() {
 	for {
 		select {
 		case item := <-p.work:
-			p.results <- p.handle(item)
+			if item.stop {
+				p.results <- p.stop()
+			} else {
+				p.results <- p.handle(item)
+			}
 		case <-p.ctx.Done():
 			return
 		}

@@ -16,7 +16,7 @@ import (
 func (s *session) process() error {
 	share := s.budgetShare(len(s.batches))
 	for i := range s.batches {
-		s.batches[i].part.work <- workItem{s.batches[i].records, share}
+		s.batches[i].part.work <- workItem{records: s.batches[i].records, budget: share}
 	}
 	var fatal error
 	rest := s.batches[:0]

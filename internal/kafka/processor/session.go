@@ -111,6 +111,9 @@ func (s *session) loop(stop context.Context) error {
 			}
 		}
 		if stopping {
+			if err := s.finish(); err != nil {
+				s.Log.Warn("not all tasks could finish: the next start takes longer", "error", err)
+			}
 			return nil
 		}
 		s.restartFailed()

@@ -40,6 +40,16 @@ type BehindTask interface {
 	Behind() bool
 }
 
+// StoppingTask is a Task that writes what makes the next start faster.
+type StoppingTask interface {
+	Task
+	// Stop adds output and reports whether more is to come. It is called when the process stops, until it returns
+	// false or the time is over, after everything that was handled is committed; Handle is not called again. A
+	// transaction has what one call or several have added, with the checkpoint, and may be lost. A call should take
+	// 100 ms at most.
+	Stop(out *stream.Outbox) (more bool)
+}
+
 // ClosedTask is a Task that holds resources.
 type ClosedTask interface {
 	Task
