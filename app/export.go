@@ -57,26 +57,20 @@ type (
 		GoneOn  string          `json:"last_copy_gone_on"`
 	}
 	// statusLine is the newest record of presence.status: at most one line, of users who are present, hide,
-	// change too often, have shown again, or were erased.
+	// have shown again, or were erased.
 	statusLine struct {
 		Type string `json:"type"` // status
 		schemas.NamedUser
-		State        string           `json:"state"`
-		Since        schemas.Millis   `json:"since"`
-		LastSeen     schemas.Millis   `json:"last_seen_at"`
-		LastActive   schemas.Millis   `json:"last_active_at"`
-		Device       schemas.DeviceID `json:"device_id"` // 0: not known
-		Devices      []string         `json:"device_kinds"`
-		Visibility   string           `json:"visibility"`
-		Version      schemas.Version  `json:"version,string"`
-		SilentFrom   schemas.Millis   `json:"silent_from"`
-		Pending      *string          `json:"pending_state"` // a change that is not published yet; null: none
-		PendingSince schemas.Millis   `json:"pending_since"`
-		PublishedAt  schemas.Millis   `json:"published_at"`
-		LeftOut      uint32           `json:"left_out"`
-		UnsureSince  schemas.Millis   `json:"unsure_since,omitempty"` // only devices of lost gateways are present
-		ShownAt      schemas.Millis   `json:"shown_at,omitempty"`     // the last end of a hidden time
-		Erased       schemas.Version  `json:"erased_version,string,omitempty"`
+		State       string          `json:"state"`
+		Since       schemas.Millis  `json:"since"`
+		LastSeen    schemas.Millis  `json:"last_seen_at"`
+		LastActive  schemas.Millis  `json:"last_active_at"`
+		Devices     []string        `json:"device_kinds"`
+		Visibility  string          `json:"visibility"`
+		Version     schemas.Version `json:"version,string"`
+		UnsureSince schemas.Millis  `json:"unsure_since,omitempty"` // only devices of lost gateways are present
+		ShownAt     schemas.Millis  `json:"shown_at,omitempty"`     // the last end of a hidden time
+		Erased      schemas.Version `json:"erased_version,string,omitempty"`
 	}
 	// edgeLine is a user who follows this one (follower), or whom this one follows (follows).
 	edgeLine struct {
@@ -177,14 +171,8 @@ func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schem
 	if s == nil {
 		return nil
 	}
-	line := statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Device, s.Kinds.Words(),
-		schemas.VisibilityWord(s.Visibility), s.Version, s.SilentFrom, nil, s.Pending.Since, s.PublishedAt, s.LeftOut,
-		s.UnsureSince, s.ShownAt, s.ErasedVersion}
-	if s.Pending.State != 0 {
-		word := schemas.StateWord(s.Pending.State)
-		line.Pending = &word
-	}
-	return lines.Encode(line)
+	return lines.Encode(statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Kinds.Words(),
+		schemas.VisibilityWord(s.Visibility), s.Version, s.UnsureSince, s.ShownAt, s.ErasedVersion})
 }
 
 // detectorSlack is how far the clock of a detector, which stamps the statuses, may be behind the brokers',

@@ -53,8 +53,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 		if user != 1 {
 			return nil, nil //nolint:nilnil // there is none
 		}
-		return &schemas.Status{User: 1, State: schemas.Online, LastSeen: at + 5, Visibility: schemas.Nobody, Version: 6,
-			Pending: schemas.Pending{State: schemas.Away, Since: at + 4}}, nil
+		return &schemas.Status{User: 1, State: schemas.Online, LastSeen: at + 5, Visibility: schemas.Nobody, Version: 6}, nil
 	}
 	export := func(user schemas.UserID) string {
 		var out strings.Builder
@@ -67,8 +66,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	for i, want := range []string{
 		`{"type":"presence","user_id":"1","state":"online",`, `{"type":"change",`, `"cause":"visibility"`,
 		`{"type":"status","user_id":"1","state":"online","since":null,"last_seen_at":"2025-11-21T04:40:00.005Z","last_active_at":null,` +
-			`"device_id":0,"device_kinds":[],"visibility":"nobody","version":"6","silent_from":null,"pending_state":"away",` +
-			`"pending_since":"2025-11-21T04:40:00.004Z","published_at":null,"left_out":0}`,
+			`"device_kinds":[],"visibility":"nobody","version":"6"}`,
 		`{"type":"follower","user_id":"2"}`, `{"type":"follows","user_id":"3"}`, "",
 	} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {

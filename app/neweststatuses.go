@@ -74,7 +74,7 @@ type statusReading struct {
 func (s *statusReading) read(ctx context.Context, from, to int64, each func(offset int64, user schemas.UserID, status *schemas.Status) error) error {
 	s.warn = rate.Sometimes{First: 20, Interval: time.Second}
 	return s.reader.Read(ctx, schemas.Statuses, s.partition, from, to, true, func(r *schemas.Record) error {
-		if schemas.IsPolicyKey(r.Key) {
+		if schemas.IsRulesKey(r.Key) {
 			return nil
 		}
 		user, err := schemas.UserOfKey(r.Key)

@@ -33,7 +33,7 @@ type row struct {
 
 // rowOf reads a record of presence.status.
 func rowOf(r *schemas.Record) row {
-	if schemas.IsPolicyKey(r.Key) {
+	if schemas.IsRulesKey(r.Key) {
 		return row{unknown: true}
 	}
 	user, err := schemas.UserOfKey(r.Key)

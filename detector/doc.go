@@ -14,14 +14,14 @@
 //
 // # States of a partition
 //
-// Restoring: the machine is rebuilt from the committed offset's metadata, recent heartbeats and
-// the status topic; nothing is published. Running: records are handled in order. There is no way
-// back: after an aborted transaction or a lost partition a new Partition replaces this one.
+// Restoring: the machine is loaded from the snapshot that the commit names, and the records up to the committed offset
+// are handled again, muted. Running: records are handled in order. There is no way back: after an aborted transaction or
+// a lost partition a new Partition replaces this one.
 //
 // # Failure
 //
 // A record that cannot be decoded goes to the dead-letter topic with the reason, and the partition
-// goes on. If the log was truncated or recreated, a new log epoch begins, so that versions never
-// repeat. If retention has overtaken a stopped detector, users whose heartbeats are lost count as
-// heard at the last commit: unknown is not offline.
+// goes on. Without a snapshot users are what their statuses say, and whoever is present counts as heard at the last
+// commit: unknown is not offline. If the log was truncated or recreated, a new log epoch begins, so that versions never
+// repeat.
 package detector

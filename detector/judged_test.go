@@ -88,10 +88,10 @@ func TestAPipelineWithoutNamesRefusesPoliciesOfTenants(t *testing.T) {
 	}
 }
 
-func TestARecordOfTenantPoliciesThatCannotBeUsedIsADeadLetterAndTheOneBeforeItCounts(t *testing.T) {
+func TestRulesOfAPartitionThatCannotBeUsedAreADeadLetterAndThoseBeforeCount(t *testing.T) {
 	ann := schemas.Name{Tenant: "acme", Text: "ann"}
-	changed := func(value []byte, change func(*schemas.TenantPolicies)) []byte {
-		p, err := schemas.DecodeTenantPolicies(value)
+	changed := func(value []byte, change func(*schemas.PartitionRules)) []byte {
+		p, err := schemas.DecodePartitionRules(value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,14 +101,13 @@ func TestARecordOfTenantPoliciesThatCannotBeUsedIsADeadLetterAndTheOneBeforeItCo
 	for name, forge := range map[string]func(good []byte) []byte{
 		"a tombstone": func([]byte) []byte { return nil },
 		"garbage":     func([]byte) []byte { return []byte{0xff} },
-		"of another tenant": func(good []byte) []byte {
-			return changed(good, func(p *schemas.TenantPolicies) { p.Tenant = "other" })
-		},
-		"of a record that is still to come": func(good []byte) []byte {
-			return changed(good, func(p *schemas.TenantPolicies) { p.Policies[0].Version = 1<<63 - 1 })
-		},
 		"of a log epoch that cannot be": func(good []byte) []byte {
-			return changed(good, func(p *schemas.TenantPolicies) { p.Born = 1<<63 - 1 })
+			return changed(good, func(p *schemas.PartitionRules) { p.LogEpoch = MaxLogEpoch + 1 })
+		},
+		"of too many tenants": func(good []byte) []byte {
+			return changed(good, func(p *schemas.PartitionRules) {
+				p.Tenants = make([]schemas.TenantPolicy, schemas.MaxTenantPolicies+1)
+			})
 		},
 	} {
 		for _, lost := range []bool{false, true} {

@@ -23,40 +23,36 @@ type published struct {
 const MaxLogEpoch = 1000
 
 // tail is how many of the last offsets of the transitions are read for published: log epochs and versions
-// never decrease there, and instants by a day at most. All are read if none of these is a transition.
+// never decrease there, and instants by a day at most.
 const tail = 100_000
 
 // lost completes a plan without a commit: the partition has lost its log epoch, its clock and its
-// position, and offline users may have no status.
-func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan,
+// position. epoch is the greatest that the status topic names: an earlier one may have been that of another log.
+func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan, epoch uint32,
 	read stream.ReadFunc) (published, error) {
 	var found published
 	var t schemas.Transition
-	for _, from := range []int64{stream.Last(tail), -1} {
-		err := read(ctx, schemas.Transitions, from, -1, func(r *schemas.Record) error {
-			if t.Decode(r.Value) != nil || t.Version.LogEpoch() > MaxLogEpoch || t.At > r.Time+maxAhead {
-				return nil // unreadable or impossible
-			}
-			found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
-			if t.Version > found.newest {
-				found.newest, found.written = t.Version, r.Time
-			}
-			return nil
-		})
-		if err != nil {
-			return found, fmt.Errorf("looking for the newest change in the transitions: %w", err)
+	err := read(ctx, schemas.Transitions, stream.Last(tail), -1, func(r *schemas.Record) error {
+		if t.Decode(r.Value) != nil || t.Version.LogEpoch() > MaxLogEpoch || t.At > r.Time+maxAhead {
+			return nil // unreadable or impossible
 		}
-		if found.epoch != 0 {
-			break
+		found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
+		if t.Version > found.newest {
+			found.newest, found.written = t.Version, r.Time
 		}
+		return nil
+	})
+	if err != nil {
+		return found, fmt.Errorf("looking for the newest change in the transitions: %w", err)
 	}
-	plan.latest = found.latest
 	if found.epoch == 0 {
 		return found, nil
 	}
-	known, err := p.caused(ctx, at, found, read)
-	if err != nil {
-		return found, err
+	known := false
+	if found.epoch >= epoch {
+		if known, err = p.caused(ctx, at, found, read); err != nil {
+			return found, err
+		}
 	}
 	plan.from = at.LogStart
 	if known {
@@ -99,9 +95,6 @@ type bounds struct {
 	partitions int32
 }
 
-// longestWait is the longest wait of a valid policy's bucket.
-const longestWait = schemas.Millis(schemas.LongestWait / time.Millisecond)
-
 // status reads a record of the status topic; nil for a tombstone. The status is valid until the next call.
 func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, error) {
 	user, err := schemas.UserOfKey(r.Key)
@@ -124,11 +117,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		at    schemas.Millis
 	}{
 		{"since_ms", s.Since}, {"last_seen_at_ms", s.LastSeen}, {"last_active_at_ms", s.LastActive},
-		{"silent_from_ms", s.SilentFrom}, {"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At},
-		{"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt}, {"pending_since_ms", s.Pending.Since},
-		{"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
-		{"shown_at_ms", s.ShownAt}, {"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
-		{"unsure_since_ms", s.UnsureSince},
+		{"shown_at_ms", s.ShownAt}, {"unsure_since_ms", s.UnsureSince},
 	} {
 		if of.at < 0 || of.at > latest {
 			return 0, nil, schemas.Invalid(of.field,
@@ -136,9 +125,6 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		}
 	}
 	switch {
-	case s.Bucket.Lacks < 0 || s.Bucket.Lacks > longestWait:
-		return 0, nil, schemas.Invalid("bucket_lacks_ms",
-			fmt.Sprintf("is %d, must be between 0 and %d", s.Bucket.Lacks, longestWait))
 	case s.User != user:
 		return 0, nil, schemas.Invalid("user_id", "is not that of the key")
 	case s.Version < 0 || s.Version.LogEpoch() > MaxLogEpoch:
@@ -158,34 +144,21 @@ func (b *bounds) latest(r *schemas.Record) schemas.Millis {
 	return max(r.Time, b.checkpoint.LogTime) + maxAhead
 }
 
-// left is when the user of a tombstone left, if that is known and possible.
-func (b *bounds) left(r *schemas.Record) schemas.Millis {
-	if left := schemas.LeftAt(r); r.Value == nil && left <= b.latest(r) {
-		return left
-	}
-	return 0
-}
-
-// policies reads a record of the status topic with the policies of a tenant. There are no tombstones.
-func (b *bounds) policies(tenant string, r *schemas.Record) (*schemas.TenantPolicies, error) {
+// rules reads a record of the status topic with the rules of the partition. There are no tombstones.
+func (b *bounds) rules(r *schemas.Record) (*schemas.PartitionRules, error) {
 	if r.Value == nil {
-		return nil, schemas.Invalid("policies", "are gone: no detector writes a tombstone for them")
+		return nil, schemas.Invalid("rules", "are gone: no detector writes a tombstone for them")
 	}
-	t, err := schemas.DecodeTenantPolicies(r.Value)
+	rules, err := schemas.DecodePartitionRules(r.Value)
 	switch {
 	case err != nil:
 		return nil, err
-	case t.Tenant != tenant:
-		return nil, schemas.Invalid("tenant", "is not that of the key")
-	case t.Born < 0 || t.Born.LogEpoch() > MaxLogEpoch:
-		return nil, schemas.Invalid("born_version", "names a log epoch that cannot be")
+	case rules.LogEpoch > MaxLogEpoch:
+		return nil, schemas.Invalid("log_epoch", "cannot be")
+	case len(rules.Tenants) > schemas.MaxTenantPolicies:
+		return nil, errTooManyTenants
 	}
-	for _, p := range t.Policies {
-		if p.Version < 0 || p.Version.LogEpoch() > MaxLogEpoch || b.checkpoint != nil && b.after(p.Version) {
-			return nil, schemas.Invalid("version", "names a record after the committed one")
-		}
-	}
-	return t, nil
+	return rules, nil
 }
 
 func (b *bounds) after(v schemas.Version) bool {

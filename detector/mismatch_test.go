@@ -222,37 +222,3 @@ func TestForwardedRowsOfTwoNamesWithOneIDKeepTheirs(t *testing.T) {
 		}
 	}
 }
-
-// The second name comes just before and just after the first would be forgotten. A restart re-reads both rows without the
-// first name, so both or none count.
-func TestARowThatIsLeftOutKeepsTheFirstName(t *testing.T) {
-	for _, pair := range namesakes {
-		for way, comes := range seconds {
-			for _, restarts := range []bool{false, true} {
-				l := namedLog(t, 0, 1)
-				ann, bob := pair[0], pair[1]
-				ticks := func(from, to schemas.Millis) {
-					for at := from; at < to; at += 4000 {
-						l.write(at, schemas.AppendTick(nil))
-					}
-				}
-				l.write(start, namedBeat(ann, 1))
-				l.write(start, byeOf(ann, 1))
-				ticks(start, start+120_000) // until nothing but the name is known
-				due := l.p.names.left[idOf(ann)]
-				ticks(start+120_000, due-4000)
-				l.write(due-1000, comes(bob))
-				if restarts {
-					l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
-				}
-				if l.write(due+1000, namedBeat(bob, 3)); len(l.out.Rejected) != 1 || len(l.transitions()) != 0 {
-					t.Errorf("%v, restarted: %t: the second name %s and counts then: %+v", pair, restarts, way, l.transitions())
-				}
-				ticks(due+2000, due+nameKept+8000)
-				if l.write(due+nameKept+8000, namedBeat(bob, 2)); len(l.transitions()) != 1 {
-					t.Errorf("%v, restarted: %t: the second name does not take the id", pair, restarts)
-				}
-			}
-		}
-	}
-}

@@ -18,38 +18,46 @@ var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "n
 // topic. It depends on nothing but the record, the log time, the names known before it and which tenants have policies,
 // so a restore leaves out the same. at is when the record was appended.
 func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err error) {
-	f := &p.frame
-	if err := f.Decode(value); err != nil {
-		return false, err
-	}
-	if err := p.checker.Check(f, at); err != nil {
-		return false, &refusal{err}
-	}
-	if err := f.CheckEpoch(max(at, p.machine.LogTime())); err != nil {
-		return false, err
-	}
-	user, name, field := f.VisibilityUser, f.VisibilityName, "visibility"
-	if f.ErasedUser != 0 {
-		user, name, field = f.ErasedUser, f.ErasedName, "erasure"
-	}
-	named, called := f.Named(), name != schemas.Name{}
-	switch users := p.config.Users; {
-	case !users.Text():
-		if named || called || f.TenantPolicy != nil {
-			return false, errNamesInIntMode
-		}
-		return true, nil
-	case f.TenantPolicy != nil && !p.machine.TenantFits(f.TenantPolicy.Tenant):
-		return false, errTooManyTenants
-	case called && !users.Is(user, name):
-		return false, idMismatch(field + ".user_id")
+	if err := p.read(value, at); err != nil || p.names == nil {
+		return err == nil, err
 	}
 	p.names.forget(max(at, p.machine.LogTime()))
-	p.names.renewed = p.names.renewed[:0]
-	if called && !p.isCalled(user, name, f.ErasedUser == 0) {
+	if user, name, field := p.called(); name != (schemas.Name{}) && !p.isCalled(user, name, p.frame.ErasedUser == 0) {
 		return false, nameMismatch(field + ".name")
 	}
 	return true, p.leaveOutMismatches()
+}
+
+// read decodes a record into frame. An error says why all of it goes to the dead-letter topic, whatever names are known.
+func (p *Partition) read(value []byte, at schemas.Millis) error {
+	f := &p.frame
+	if err := f.Decode(value); err != nil {
+		return err
+	}
+	if err := p.checker.Check(f, at); err != nil {
+		return &refusal{err}
+	}
+	if err := f.CheckEpoch(max(at, p.machine.LogTime())); err != nil {
+		return err
+	}
+	user, name, field := p.called()
+	switch called, users := name != (schemas.Name{}), p.config.Users; {
+	case !users.Text() && (f.Named() || called || f.TenantPolicy != nil):
+		return errNamesInIntMode
+	case f.TenantPolicy != nil && !p.machine.TenantFits(f.TenantPolicy.Tenant):
+		return errTooManyTenants
+	case called && !users.Is(user, name):
+		return idMismatch(field + ".user_id")
+	}
+	return nil
+}
+
+// called is whom the frame shows, hides or erases under a name, and the field that says so.
+func (p *Partition) called() (schemas.UserID, schemas.Name, string) {
+	if f := &p.frame; f.ErasedUser != 0 {
+		return f.ErasedUser, f.ErasedName, "erasure"
+	}
+	return p.frame.VisibilityUser, p.frame.VisibilityName, "visibility"
 }
 
 // The codes of errors about names that are not those of their users.
@@ -95,11 +103,7 @@ func (p *Partition) isCalled(user schemas.UserID, name schemas.Name, learns bool
 	} else {
 		_, _, known = p.names.find(user)
 	}
-	called := known == nil || known.is(name)
-	if !called {
-		p.names.renew(user)
-	}
-	return called
+	return known == nil || known.is(name)
 }
 
 // leaveOutMismatches removes rows from the frame whose user_id is not the id of their name, or whose user is known
@@ -191,10 +195,8 @@ func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 // overPerRecord bounds how many statuses a record rewrites without the names of users who are gone.
 const overPerRecord = 1000
 
-// settleNames writes the statuses of users whose names are new, so that a restart finds the names, of those whose names
-// are kept for longer, and of some whose names are not known any more.
+// settleNames writes the statuses of users whose names are new, and of some whose names are not known any more.
 func (p *Partition) settleNames(out *stream.Outbox) {
-	p.settleRenewed(out)
 	for _, f := range p.names.fresh {
 		if p.names.unsaved[f.user] {
 			p.restate(f.user, out)
@@ -209,14 +211,6 @@ func (p *Partition) settleNames(out *stream.Outbox) {
 			p.restate(user, out)
 		}
 	}
-}
-
-// settleRenewed writes the statuses of users whose names are kept for longer.
-func (p *Partition) settleRenewed(out *stream.Outbox) {
-	for _, user := range p.names.renewed {
-		p.restate(user, out)
-	}
-	p.names.renewed = p.names.renewed[:0]
 }
 
 // restate writes the status of a user again.

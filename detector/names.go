@@ -32,8 +32,6 @@ type names struct {
 	unsaved map[schemas.UserID]bool // who have a name that no status has
 	over    []schemas.UserID        // whose statuses still have a name that is not known any more
 	now     schemas.Millis          // that of forget
-	// renewed are users of the record who are gone, and whose names are kept for longer.
-	renewed []schemas.UserID
 
 	capture *nameCapture // under way; nil: none is
 
@@ -262,8 +260,8 @@ func (n *names) rebuild(s *nameShard, slots int, compact bool) {
 	}
 }
 
-// ofTenant are the users of a tenant who are not gone.
-func (n *names) ofTenant(tenant string) (users []schemas.UserID) {
+// each calls do for the users of some tenants.
+func (n *names) each(some func(tenant string) bool, do func(_ schemas.UserID, tenant string)) {
 	for _, s := range n.shards {
 		if s == nil {
 			continue
@@ -272,17 +270,11 @@ func (n *names) ofTenant(tenant string) (users []schemas.UserID) {
 			if slot == 0 {
 				continue
 			}
-			e := s.entry(offset(slot))
-			if e.tenant() != tenant {
-				continue
-			}
-			id := n.idOf(e)
-			if _, gone := n.left[id]; !gone {
-				users = append(users, id)
+			if e := s.entry(offset(slot)); some(e.tenant()) {
+				do(n.idOf(e), e.tenant())
 			}
 		}
 	}
-	return users
 }
 
 // bytes is the memory of the table.
@@ -324,16 +316,15 @@ func (n *names) name(s *schemas.Status, now schemas.Millis) {
 			n.over = slices.DeleteFunc(n.over, func(over schemas.UserID) bool { return over == s.User })
 		}
 		return
-	case !s.Nameless():
+	case !s.Absent():
 		delete(n.left, s.User)
 	default:
 		if s.NamedUntil = n.left[s.User]; s.NamedUntil == 0 {
 			s.NamedUntil = now + nameKept
 			n.leave(s.User, s.NamedUntil)
 		}
-		if s.ShownAt == 0 && s.ErasedVersion == 0 && s.Lapsed.Until == 0 {
-			*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version,
-				PublishedAt: s.PublishedAt, NamedUntil: s.NamedUntil}
+		if s.ShownAt == 0 && s.ErasedVersion == 0 {
+			*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, NamedUntil: s.NamedUntil}
 		}
 	}
 	delete(n.unsaved, s.User)
@@ -344,15 +335,6 @@ func (n *names) name(s *schemas.Status, now schemas.Millis) {
 func (n *names) leave(id schemas.UserID, until schemas.Millis) {
 	n.left[id] = until
 	n.ends = append(n.ends, nameEnd{until, id})
-}
-
-// renew keeps the name of a user who is gone, because a row with another name is left out now. So a restart does not
-// read that row again without knowing the name.
-func (n *names) renew(id schemas.UserID) {
-	if _, gone := n.left[id]; gone {
-		n.leave(id, n.now+nameKept)
-		n.renewed = append(n.renewed, id)
-	}
 }
 
 // sortEnds brings the instants of a restore in order.

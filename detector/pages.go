@@ -1,17 +1,10 @@
 package detector
 
-import (
-	"strconv"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // pages holds the keys and values of records one after the other, so that a thousand records cost
 // few allocations. Written bytes are never changed: the Kafka client needs them until the commit.
-type pages struct {
-	page    []byte
-	headers []schemas.Header
-}
+type pages struct{ page []byte }
 
 const (
 	pageSize  = 64 << 10
@@ -46,22 +39,10 @@ func (p *pages) transition(partition int32, t *schemas.Transition) schemas.Outgo
 // status is the record of a user's status, or a tombstone.
 func (p *pages) status(partition int32, s *schemas.Status) schemas.Outgoing {
 	o := schemas.Outgoing{Topic: schemas.Statuses, Partition: partition, Key: p.key(s.User)}
-	switch from := len(p.begin()); {
-	case !s.Tombstone():
+	if !s.Tombstone() {
+		from := len(p.begin())
 		p.page = s.Append(p.page)
 		o.Value = p.cut(from)
-	case s.PublishedAt != 0:
-		p.page = strconv.AppendInt(p.page, int64(s.PublishedAt), 10)
-		o.Headers = p.header(schemas.LeftHeader, p.cut(from))
 	}
 	return o
-}
-
-func (p *pages) header(name string, value []byte) []schemas.Header {
-	if len(p.headers) == cap(p.headers) {
-		p.headers = make([]schemas.Header, 0, 256)
-	}
-	n := len(p.headers)
-	p.headers = append(p.headers, schemas.Header{Key: name, Value: value})
-	return p.headers[n : n+1 : n+1]
 }

@@ -71,6 +71,7 @@ type Partition struct {
 	alarmed        time.Time         // when it alarmed last that a name is not that of its user
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
+	keptEpoch      uint32            // the log epoch of the rules written last; 0: none were
 	newPolicies    bool              // users may be judged by policies that the topic policies lacks
 }
 
@@ -101,10 +102,6 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		p.refusing.end(p.config.Metrics)
 	} else {
 		p.next = r.Offset + 1
-		if p.names != nil {
-			defer p.stamp(out, len(out.Records), len(out.Hints))
-			p.settleRenewed(out)
-		}
 		return nil
 	}
 	if p.announcePolicy {
@@ -161,8 +158,9 @@ func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
 		p.settleNames(out)
 	}
 	if p.out.Tenant != nil {
-		p.publishTenant(out)
+		p.judgeTenant()
 	}
+	p.keepRules(out)
 	if p.muted {
 		return
 	}

@@ -143,11 +143,11 @@ func TestATransitionAndItsStatusAreWrittenToTheUsersPartition(t *testing.T) {
 	user := inPartition(1, 1, 4)
 	l.restore(-1, "")
 	l.write(start, beat(user, 0))
-	if len(l.out.Records) != 3 {
-		t.Fatalf("%d records were written, want a snapshot, a transition and a status", len(l.out.Records))
+	if len(l.out.Records) != 4 {
+		t.Fatalf("%d records were written, want a snapshot, the rules, a transition and a status", len(l.out.Records))
 	}
 	for _, o := range l.out.Records {
-		if o.Partition != 1 || o.Topic != schemas.Snapshots && !bytes.Equal(o.Key, user.Key()) {
+		if o.Partition != 1 || o.Topic != schemas.Snapshots && !schemas.IsRulesKey(o.Key) && !bytes.Equal(o.Key, user.Key()) {
 			t.Errorf("%s: partition %d, key %x", o.Topic, o.Partition, o.Key)
 		}
 	}
@@ -346,31 +346,20 @@ func TestALostCommitBeginsTheLogEpochThatTheStoresAwaitIfTheTopicsKnowALowerOne(
 }
 
 func TestALostCommitReadsTheTailOfTheTransitionsOnly(t *testing.T) {
-	for name, c := range map[string]struct {
-		last  []byte // what the newest transitions are
-		reads int
-	}{"a transition": {nil, tail}, "garbage": {[]byte("garbage"), 2*tail + 1000}} {
-		l := newLog(t, 0, 1)
-		l.restore(-1, "")
-		for range 3 {
-			l.write(start, schemas.AppendTick(nil))
-		}
-		change := schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: start, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: schemas.NewVersion(4, 1, 0)}
-		record := schemas.Record{Time: start, Value: change.Encode()}
-		l.published = slices.Repeat([]schemas.Record{record}, tail+1000)
-		if c.last != nil {
-			for i := range tail {
-				l.published[1000+i].Value = c.last
-			}
-		}
-		l.reads = 0
-		l.restore(-1, "")
-		if l.p.machine.LogEpoch() != 5 || l.p.Next() != 2 {
-			t.Errorf("%s: log epoch %d, next %d; want 5 and 2", name, l.p.machine.LogEpoch(), l.p.Next())
-		}
-		if l.reads > c.reads+10 {
-			t.Errorf("%s: %d records are read", name, l.reads)
-		}
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	for range 3 {
+		l.write(start, schemas.AppendTick(nil))
+	}
+	change := schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: start, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: schemas.NewVersion(4, 1, 0)}
+	l.published = slices.Repeat([]schemas.Record{{Time: start, Value: change.Encode()}}, tail+1000)
+	l.reads = 0
+	l.restore(-1, "")
+	if l.p.machine.LogEpoch() != 5 || l.p.Next() != 2 {
+		t.Errorf("log epoch %d, next %d; want 5 and 2", l.p.machine.LogEpoch(), l.p.Next())
+	}
+	if l.reads > tail+10 {
+		t.Errorf("%d records are read", l.reads)
 	}
 }
 

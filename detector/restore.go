@@ -20,7 +20,6 @@ type plan struct {
 	from, to int64
 	handled  schemas.Millis // of those, records appended until then had been handled; 0: all
 	next     int64
-	latest   schemas.Millis // the latest published instant, without a commit
 }
 
 // Restore brings the partition to the state of the commit: that of the snapshot that it names, and of the
@@ -124,28 +123,22 @@ func (p *Partition) run(ctx context.Context, from, to int64, read stream.ReadFun
 // restoreLossy is a restore from the statuses; see liveness. The next record writes a snapshot.
 func (p *Partition) restoreLossy(ctx context.Context, at stream.Assignment, c *schemas.Checkpoint, read stream.ReadFunc) error {
 	plan := p.plan(at, c)
-	var published published
-	var err error
-	if c == nil {
-		if published, err = p.lost(ctx, at, &plan, read); err != nil {
-			return err
-		}
-	}
 	p.machine.BeginLossy(c)
-	bounds := bounds{checkpoint: c, committed: at.Offset, partition: p.id, partitions: p.router.partitions}
-	tenantEpoch, err := p.adoptTenants(ctx, &bounds, read)
+	epoch, err := p.adopt(ctx, &bounds{checkpoint: c, committed: at.Offset, partition: p.id, partitions: p.router.partitions}, read)
 	if err != nil {
 		return err
+	}
+	var published published
+	if c == nil {
+		if published, err = p.lost(ctx, at, &plan, epoch, read); err != nil {
+			return err
+		}
 	}
 	if err := p.pass(ctx, &plan, read); err != nil {
 		return err
 	}
-	epoch, err := p.adopt(ctx, &plan, &bounds, read)
-	if err != nil {
-		return err
-	}
 	least := max(p.config.MinLogEpoch, 1) - 1 // before the one that begins
-	switch epoch = max(epoch, tenantEpoch, published.epoch, least); {
+	switch epoch = max(epoch, published.epoch, least); {
 	case c == nil && epoch > 0:
 		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins",
 			"epoch", epoch+1, "next", plan.next)
@@ -153,7 +146,7 @@ func (p *Partition) restoreLossy(ctx context.Context, at stream.Assignment, c *s
 	case plan.newEpoch:
 		p.machine.StartEpoch(max(c.LogEpoch, least)+1, baseFor(plan.next))
 	}
-	if presumed := p.machine.EndLossy(); presumed > 0 {
+	if presumed := p.machine.EndLossy(published.latest); presumed > 0 {
 		p.config.Metrics.Unknown.Add(float64(presumed))
 		p.log.Warn("heartbeats are lost: users who were online count as heard at the last commit", "users", presumed,
 			"log_time", p.machine.LogTime())
@@ -197,19 +190,19 @@ func (p *Partition) plan(at stream.Assignment, c *schemas.Checkpoint) plan {
 // errStop ends a read early.
 var errStop = errors.New("enough")
 
-// pass finds the next offset; without a commit it takes time and policies from the records before it.
+// pass finds the next offset; without a commit it takes the time from the records before it.
 func (p *Partition) pass(ctx context.Context, plan *plan, read stream.ReadFunc) error {
 	if plan.from >= plan.to {
 		return nil
 	}
 	err := read(ctx, schemas.Heartbeats, plan.from, plan.to, func(r *schemas.Record) error {
-		readable, _ := p.decode(r.Value, r.Time)
+		readable := p.read(r.Value, r.Time) == nil
 		if readable && plan.handled != 0 && r.Time > plan.handled && r.Offset >= plan.next {
 			return errStop
 		}
 		plan.next = max(plan.next, r.Offset+1)
 		if readable && plan.checkpoint == nil {
-			p.machine.Pass(r.Offset, r.Time, &p.frame)
+			p.machine.Pass(r.Time)
 		}
 		return nil
 	})
@@ -223,16 +216,19 @@ func (p *Partition) pass(ctx context.Context, plan *plan, read stream.ReadFunc) 
 // finds the others again.
 const maxRejected = 1000
 
-// adopt passes the status of every user to the machine. Impossible statuses are rejected, and their
-// users count as users without a status. It returns the greatest log epoch of the versions.
-func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read stream.ReadFunc) (epoch uint32, err error) {
-	p.machine.BeginAdopt(plan.latest)
-	if p.names != nil {
-		p.names = newNames(p.config.Users) // without those that pass has learnt
-	}
+// adopt passes the rules of the partition and the status of every user to the machine. Impossible records are
+// rejected, and count as if they were not there. It returns the greatest log epoch of rules and versions.
+func (p *Partition) adopt(ctx context.Context, bounds *bounds, read stream.ReadFunc) (epoch uint32, err error) {
+	var rules *schemas.PartitionRules
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
-		if schemas.IsPolicyKey(r.Key) {
-			return nil // adoptTenants has read it
+		if schemas.IsRulesKey(r.Key) {
+			if newest, err := bounds.rules(r); err != nil {
+				p.rejectStored(r, err)
+				p.log.Error("ALARM: a record with the rules of the partition cannot be used: those before it count", "offset", r.Offset, "error", err)
+			} else {
+				rules = newest
+			}
+			return nil
 		}
 		user, status, err := bounds.status(r)
 		if err == nil {
@@ -248,13 +244,20 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read 
 		if p.names != nil {
 			p.adoptName(user, status)
 		}
-		p.machine.Adopt(user, status, bounds.left(r))
+		p.machine.Adopt(user, status)
 		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("reading the status of all users: %w", err)
 	}
-	return epoch, nil
+	if rules == nil {
+		return epoch, nil
+	}
+	p.machine.AdoptRules(rules)
+	if p.names != nil {
+		p.names.each(p.machine.HasTenant, p.machine.Judge)
+	}
+	return max(epoch, rules.LogEpoch), nil
 }
 
 // rejectStored sends a record of the status topic to the dead-letter topic, with the next record.

@@ -5,9 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -21,9 +19,6 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 		"unsure since the future": func(good []byte) []byte {
 			return forged(t, good, func(s *schemas.Status) { s.UnsureSince = s.Since + 1<<40 })
 		},
-		"of a bucket for decades": func(good []byte) []byte {
-			return forged(t, good, func(s *schemas.Status) { s.Bucket = schemas.Bucket{At: s.Since, Lacks: 1 << 40} })
-		},
 		"of another user": func(good []byte) []byte { return forged(t, good, func(s *schemas.Status) { s.User = 77 }) },
 		"of a record that is still to come": func(good []byte) []byte {
 			return forged(t, good, func(s *schemas.Status) { s.Version = 1<<63 - 1 })
@@ -36,12 +31,12 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 			l.write(start, beat(user, 0))
 			l.write(start+10, beat(victim, 0))
 			l.write(start+20, schemas.AppendTick(nil))
-			last := l.statuses[len(l.statuses)-1]
-			l.statuses = append(l.statuses, schemas.Record{Time: start + 20, Offset: 2, Key: last.Key, Value: forge(last.Value)})
+			last, bad := l.statuses[len(l.statuses)-1], int64(len(l.statuses))
+			l.statuses = append(l.statuses, schemas.Record{Time: start + 20, Offset: bad, Key: last.Key, Value: forge(last.Value)})
 			l.snapshots = nil
 			l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
 			l.write(start+100, schemas.AppendTick(nil))
-			if len(l.out.Rejected) != 1 || l.out.Rejected[0].Topic != schemas.Statuses || l.out.Rejected[0].Record.Offset != 2 {
+			if len(l.out.Rejected) != 1 || l.out.Rejected[0].Topic != schemas.Statuses || l.out.Rejected[0].Record.Offset != bad {
 				t.Fatalf("rejected is %v", l.out.Rejected)
 			}
 			if strings.Count(l.warnings.String(), "level=ERROR") != 1 { // of the snapshot that is gone
@@ -94,38 +89,6 @@ func forged(t *testing.T, value []byte, change func(*schemas.Status)) []byte {
 	}
 	change(s)
 	return s.Append(nil)
-}
-
-// A status is refused whose bucket lacks more than any policy lets it lack.
-func TestNoValidPolicyLetsABucketLackSoMuchThatItsStatusIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, burst := range []int{3, 20, 1000} {
-		settings := liveness.Defaults()
-		settings.FlapBurst = burst
-		settings.FlapInterval = (schemas.LongestWait / time.Duration(burst+1)).Truncate(time.Millisecond)
-		if err := settings.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		l := newLog(t, 0, 1)
-		l.settings = settings
-		l.restore(-1, "")
-		for i := range burst + 2 {
-			l.write(start+schemas.Millis(i), schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Bye: i%2 == 1}}))
-		}
-		before := l.statuses[len(l.statuses)-1]
-		if s, err := schemas.DecodeStatus(before.Value); err != nil || s.Bucket.Lacks == 0 {
-			t.Fatalf("burst %d: the last status is %+v, %v", burst, s, err)
-		}
-		l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
-		l.write(start+10_000, schemas.AppendTick(nil))
-		if n := len(l.out.Rejected); n != 0 {
-			t.Errorf("burst %d: %d statuses were refused, as of the first %v", burst, n, l.out.Rejected[0].Reason)
-		}
-		settings.FlapInterval += time.Second
-		if settings.Validate() == nil {
-			t.Errorf("burst %d: a longer flap interval (%v) is valid", burst, settings.FlapInterval)
-		}
-	}
 }
 
 // Offsets that a tool has set have no metadata: the policy is looked for in all records

@@ -44,6 +44,7 @@ func (p *Partition) load(state []byte) error {
 func (p *Partition) head(s *snapshot.Codec) {
 	snapshot.Number(s, &p.next)
 	s.Flag(&p.announcePolicy)
+	snapshot.Number(s, &p.keptEpoch)
 	text := p.names != nil
 	if s.Flag(&text); text != (p.names != nil) {
 		s.Fail()

@@ -28,6 +28,7 @@ func (p *Partition) countTenants() {
 	}
 	p.names.forgets = func(user schemas.UserID, tenant string) {
 		p.tenants.add(tenant, p.machine.CountedAs(user), -1)
+		p.machine.Unjudge(user)
 	}
 	p.machine.Recounts = true
 }

@@ -31,8 +31,6 @@ type Checkpoint struct {
 	Policy PolicyInForce
 	// Snapshot is what a restart reads.
 	Snapshot SnapshotName
-	// Tenants are the marks of the tenants that have or had policies of their own.
-	Tenants []TenantMark
 	// Masters are the fingerprints of those under which the detector takes heartbeats; none: it takes
 	// heartbeats that are not signed.
 	Masters []string
@@ -97,9 +95,6 @@ func (c *Checkpoint) Encode() string {
 	if n := c.Snapshot; n != (SnapshotName{}) {
 		m.Snapshot = &pb.SnapshotName{Id: n.ID, Next: n.Next, Chunks: uint32(n.Chunks), Sum: n.Sum[:]}
 	}
-	for _, t := range c.Tenants {
-		m.TenantPolicies = append(m.TenantPolicies, uint64(t))
-	}
 	for _, master := range c.Masters {
 		n, _ := strconv.ParseUint(master, 16, 32) // 0 of what is none
 		m.Masters = append(m.Masters, uint32(n))
@@ -132,9 +127,6 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 	if n := m.Snapshot; n != nil {
 		c.Snapshot = SnapshotName{ID: n.Id, Next: n.Next, Chunks: int(n.Chunks)}
 		copy(c.Snapshot.Sum[:], n.Sum)
-	}
-	for _, t := range m.TenantPolicies {
-		c.Tenants = append(c.Tenants, TenantMark(t))
 	}
 	for _, master := range m.Masters {
 		c.Masters = append(c.Masters, fmt.Sprintf("%08x", master))

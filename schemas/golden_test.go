@@ -145,15 +145,6 @@ func TestErasuresReadAndWriteAsPublished(t *testing.T) {
 	}
 }
 
-func TestStatusesOfFlappingUsersReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := flappingStatus()
-	got, err := DecodeStatus(golden(t, "status-v1-pending", want.Encode()))
-	if err != nil || *got != want {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
 func TestCheckpointsWithPoliciesReadAndWriteAsPublished(t *testing.T) {
 	t.Parallel()
 	want := fullCheckpoint()
@@ -223,24 +214,12 @@ func anyTransition() Transition {
 
 func anyStatus() Status {
 	return Status{User: 42, State: Away, Since: 1_763_700_045_000, LastSeen: 1_763_700_000_000, LastActive: 1_763_699_990_000,
-		Kinds: SetOfKinds(Desktop, Bot), Visibility: Nobody, Version: NewVersion(1, 1000, 2), SilentFrom: 1_763_700_000_000,
-		Held: 30_000, Device: 7}
+		Kinds: SetOfKinds(Desktop, Bot), Visibility: Nobody, Version: NewVersion(1, 1000, 2)}
 }
 
 func anyCheckpoint() Checkpoint {
 	return Checkpoint{LogEpoch: 3, TopicID: [16]byte{0: 1, 15: 16}, LogTime: 1_763_700_100_000,
 		Snapshot: SnapshotName{ID: 1<<63 + 5, Next: 900, Chunks: 3, Sum: [16]byte{0: 7, 15: 9}}}
-}
-
-func flappingStatus() Status {
-	s := anyStatus()
-	s.Bucket, s.PublishedAt, s.LeftOut = Bucket{At: 1_763_700_045_000, Lacks: 41_000}, 1_763_700_045_000, 3
-	s.PolicyAt = 1_763_600_000_000
-	s.Pending = Pending{State: Online, Kinds: SetOfKinds(Web), Visibility: Everyone, Since: 1_763_700_046_000, KindsAt: 1_763_700_046_500,
-		VisibilityAt: 1_763_700_046_200, Cause: ActiveAgain, Device: 9, KindsDevice: 10, Evicted: true}
-	s.Presumed = Presumed{At: 1_763_700_000_500, Active: 1_763_700_000_400, Kinds: SetOfKinds(Desktop)}
-	s.Drained = true
-	return s
 }
 
 func anyPolicy() Policy {

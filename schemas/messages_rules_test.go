@@ -42,24 +42,16 @@ func statusByGenerated(value []byte) (Status, bool) {
 	}
 	var m pb.Status
 	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.State < Offline || m.State > Online ||
-		m.ErasedVersion < 0 || m.ErasedVersion > m.Version || m.JudgedFromVersion < 0 ||
-		m.LapsedFromVersion < 0 || m.LapsedUntilVersion < m.LapsedFromVersion {
+		m.ErasedVersion < 0 || m.ErasedVersion > m.Version {
 		return Status{}, false
 	}
 	return Status{
 		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
 		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
-		Version: Version(m.Version), SilentFrom: Millis(m.SilentFromMs), Held: Millis(m.HeldMs), Device: DeviceID(m.DeviceId), Drained: m.Drained,
-		Bucket:      Bucket{At: Millis(m.BucketAtMs), Lacks: Millis(m.BucketLacksMs)},
-		PublishedAt: Millis(m.PublishedAtMs), LeftOut: m.LeftOut, PolicyAt: Millis(m.PolicyAtMs),
-		Pending: Pending{State: m.PendingState, Kinds: KindSet(m.PendingKinds), Visibility: m.PendingVisibility, Since: Millis(m.PendingSinceMs),
-			KindsAt: Millis(m.PendingKindsAtMs), VisibilityAt: Millis(m.PendingVisibilityAtMs), Cause: m.PendingCause,
-			Device: DeviceID(m.PendingDeviceId), KindsDevice: DeviceID(m.PendingKindsDeviceId), Evicted: m.PendingEvicted},
-		Presumed:    Presumed{At: Millis(m.PresumedAtMs), Active: Millis(m.PresumedActiveAtMs), Kinds: KindSet(m.PresumedKinds)},
+		Version:     Version(m.Version),
 		UnsureSince: Millis(m.UnsureSinceMs), UnsureEnded: m.UnsureEnded,
 		ShownAt: Millis(m.ShownAtMs), ErasedVersion: Version(m.ErasedVersion), WithheldUntil: Millis(m.WithheldUntilMs),
-		Name: Name{Tenant: m.Tenant, Text: m.Name}, NamedUntil: Millis(m.NamedUntilMs), JudgedFrom: Version(m.JudgedFromVersion), JudgedAt: Millis(m.JudgedFromMs),
-		Lapsed: Lapsed{From: Version(m.LapsedFromVersion), Until: Version(m.LapsedUntilVersion), Tenant: m.LapsedTenant},
+		Name: Name{Tenant: m.Tenant, Text: m.Name}, NamedUntil: Millis(m.NamedUntilMs),
 	}, true
 }
 
@@ -67,25 +59,17 @@ func statusEncodedByGenerated(s *Status) []byte {
 	return encode(&pb.Status{
 		Schema: messageVersion, UserId: int64(s.User), State: s.State, SinceMs: int64(s.Since),
 		LastSeenAtMs: int64(s.LastSeen), LastActiveAtMs: int64(s.LastActive), DeviceKinds: s.Kinds.Append(nil),
-		Visibility: KnownVisibility(s.Visibility), Version: int64(s.Version), SilentFromMs: int64(s.SilentFrom),
-		HeldMs: int64(s.Held), DeviceId: uint32(s.Device),
-		BucketAtMs: int64(s.Bucket.At), BucketLacksMs: int64(s.Bucket.Lacks), PublishedAtMs: int64(s.PublishedAt), LeftOut: s.LeftOut, PolicyAtMs: int64(s.PolicyAt),
-		PendingState: s.Pending.State, PendingKinds: uint32(s.Pending.Kinds), PendingVisibility: s.Pending.Visibility,
-		PendingSinceMs: int64(s.Pending.Since), PendingKindsAtMs: int64(s.Pending.KindsAt), PendingVisibilityAtMs: int64(s.Pending.VisibilityAt),
-		PendingCause: s.Pending.Cause, PendingDeviceId: uint32(s.Pending.Device), PendingKindsDeviceId: uint32(s.Pending.KindsDevice),
-		PendingEvicted: s.Pending.Evicted, PresumedAtMs: int64(s.Presumed.At), PresumedActiveAtMs: int64(s.Presumed.Active),
-		PresumedKinds: uint32(s.Presumed.Kinds), Drained: s.Drained,
+		Visibility: KnownVisibility(s.Visibility), Version: int64(s.Version),
 		UnsureSinceMs: int64(s.UnsureSince), UnsureEnded: s.UnsureEnded,
 		ShownAtMs: int64(s.ShownAt), ErasedVersion: int64(s.ErasedVersion), WithheldUntilMs: int64(s.WithheldUntil),
-		Tenant: s.Name.Tenant, Name: s.Name.Text, NamedUntilMs: int64(s.NamedUntil), JudgedFromVersion: int64(s.JudgedFrom), JudgedFromMs: int64(s.JudgedAt),
-		LapsedFromVersion: int64(s.Lapsed.From), LapsedUntilVersion: int64(s.Lapsed.Until), LapsedTenant: s.Lapsed.Tenant,
+		Tenant: s.Name.Tenant, Name: s.Name.Text, NamedUntilMs: int64(s.NamedUntil),
 	})
 }
 
 // unusualMessages are transitions and statuses in every encoding that Protobuf
 // permits, and broken ones.
 func unusualMessages() [][]byte {
-	transition, status, flapping := anyTransition(), anyStatus(), flappingStatus()
+	transition, status := anyTransition(), anyStatus()
 	transition.LeftOut = 3
 	extreme := Transition{User: math.MaxInt64, From: Offline, To: Online, At: 1, LastSeen: maxMillis, Cause: -1,
 		Device: math.MaxUint32, Kinds: SetOfKinds(Kinds[:]...), Version: math.MaxInt64}
@@ -94,8 +78,7 @@ func unusualMessages() [][]byte {
 	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode(), beyond.Encode()}
 	named := status
 	named.Name, named.NamedUntil = Name{Tenant: "acme", Text: "ann"}, 1
-	named.JudgedFrom, named.JudgedAt, named.Lapsed = 2, 3, Lapsed{From: 4, Until: 5, Tenant: "b"}
-	for _, value := range [][]byte{transition.Encode(), status.Encode(), flapping.Encode(), named.Encode()} {
+	for _, value := range [][]byte{transition.Encode(), status.Encode(), named.Encode()} {
 		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
 		messages = append(messages, value, value[:len(value)-1])
 		with(0x58, 5)                               // a kind of a transition, unpacked

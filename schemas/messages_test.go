@@ -51,7 +51,6 @@ func TestAStatusReadsBackAsItWasWritten(t *testing.T) {
 			User: anyUser.Draw(t, "user"), State: anyState.Draw(t, "state"), Since: anyMillis.Draw(t, "since"),
 			LastSeen: anyMillis.Draw(t, "seen"), LastActive: anyMillis.Draw(t, "active"), Kinds: anyKinds.Draw(t, "kinds"),
 			Visibility: anyVisibility.Draw(t, "visibility"), Version: anyVersion.Draw(t, "version"),
-			SilentFrom: anyMillis.Draw(t, "silent from"), Held: anyMillis.Draw(t, "held"), Device: DeviceID(rapid.Uint32().Draw(t, "device")),
 		}
 		got, err := DecodeStatus(want.Encode())
 		if err != nil || *got != want {

@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"hash/fnv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -10,7 +9,7 @@ import (
 )
 
 // MaxTenantPolicies is how many tenants of a pipeline may have policies of their own, those included
-// whose policies were removed: detectors remember them, and checkpoints name them.
+// whose policies were removed: detectors remember them.
 const MaxTenantPolicies = 64
 
 // TenantPolicy is the policy of one tenant. Of Policy only the settings that TenantSettings names count; nil:
@@ -96,8 +95,7 @@ func (f *Frame) takeTenantPolicy(v []byte) error {
 	return nil
 }
 
-// policyKey begins the keys of the records with the policies of tenants, in the topics status and
-// pipeline. No key of a user has its length: the shortest is longer than 8 bytes.
+// policyKey begins the keys of the records with the policies of tenants in the topic pipeline.
 const policyKey = "tenant-policy/"
 
 // Key is the key of the records with the policy of a tenant.
@@ -107,90 +105,4 @@ func (t TenantPolicy) Key() []byte { return []byte(policyKey + t.Tenant) }
 // of something else.
 func TenantOfPolicyKey(key []byte) (tenant string, ok bool) {
 	return strings.CutPrefix(string(key), policyKey)
-}
-
-// IsPolicyKey is TenantOfPolicyKey without the tenant. It does not allocate.
-func IsPolicyKey(key []byte) bool {
-	return len(key) >= len(policyKey) && string(key[:len(policyKey)]) == policyKey
-}
-
-// TenantPolicies are the policies that one partition had for a tenant, the newest last: a record of the
-// topic status.
-type TenantPolicies struct {
-	Tenant   string
-	Policies []TenantPolicyInForce
-	Born     Version // names the record with the tenant's first policy
-}
-
-// TenantPolicyInForce is a policy of a tenant, the record that brought it, and the log time at it.
-type TenantPolicyInForce struct {
-	Version Version
-	At      Millis
-	Policy  *Policy // nil: that of the pipeline
-}
-
-// Key is the record's key.
-func (t *TenantPolicies) Key() []byte { return TenantPolicy{Tenant: t.Tenant}.Key() }
-
-// Encode is the record's value.
-func (t *TenantPolicies) Encode() []byte {
-	m := &pb.TenantPolicies{Schema: messageVersion, Tenant: t.Tenant, BornVersion: int64(t.Born)}
-	for _, p := range t.Policies {
-		in := &pb.TenantPolicyInForce{Version: int64(p.Version), AtMs: int64(p.At)}
-		if p.Policy != nil {
-			in.Policy = p.Policy.message()
-		}
-		m.Policies = append(m.Policies, in)
-	}
-	return encode(m)
-}
-
-// DecodeTenantPolicies reads what Encode writes. Every error is a *FieldError.
-func DecodeTenantPolicies(value []byte) (*TenantPolicies, error) {
-	var m pb.TenantPolicies
-	if err := decode("tenant policies", value, &m, m.GetSchema); err != nil {
-		return nil, err
-	}
-	t := &TenantPolicies{Tenant: m.Tenant, Born: Version(m.BornVersion)}
-	if err := CheckTenant("tenant", m.Tenant); err != nil {
-		return nil, err
-	}
-	for _, p := range m.Policies {
-		in := TenantPolicyInForce{Version: Version(p.GetVersion()), At: Millis(p.GetAtMs())}
-		if p.GetPolicy() != nil {
-			policy, err := policyOf("policies", p.GetPolicy())
-			if err != nil {
-				return nil, err
-			}
-			in.Policy = &policy
-		}
-		t.Policies = append(t.Policies, in)
-	}
-	if len(t.Policies) == 0 {
-		return nil, Invalid("policies", "must not be empty")
-	}
-	return t, nil
-}
-
-// TenantMark is what a checkpoint says of the policy of a tenant.
-type TenantMark uint64
-
-// Mark is the TenantMark of t.
-func (t TenantPolicy) Mark() TenantMark {
-	mark := uint64(tenantHash(t.Tenant)) << 32
-	if t.Policy != nil {
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(DefaultPolicy().For(t.Policy).ID())) // never fails
-		mark |= max(1, uint64(h.Sum32()))
-	}
-	return TenantMark(mark)
-}
-
-// Of reports whether m may be the mark of the tenant: two tenants may have one hash.
-func (m TenantMark) Of(tenant string) bool { return uint32(m>>32) == tenantHash(tenant) }
-
-func tenantHash(tenant string) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(tenant)) // never fails
-	return h.Sum32()
 }

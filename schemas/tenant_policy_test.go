@@ -18,41 +18,16 @@ func TestPoliciesOfTenantsReadAndWriteAsPublished(t *testing.T) {
 			t.Errorf("%s reads as %+v, %v", name, got, err)
 		}
 	}
-	want := &TenantPolicies{Tenant: "acme", Born: NewVersion(1, 5, 0), Policies: []TenantPolicyInForce{
-		{Version: NewVersion(1, 5, 0), At: 1_763_700_000_000, Policy: &policy}, {Version: NewVersion(2, 700, 0), At: 1_763_700_060_000}}}
-	got, err := DecodeTenantPolicies(golden(t, "tenant-policies-v1", want.Encode()))
+	want := &PartitionRules{LogEpoch: 3, Policy: policy, Tenants: []TenantPolicy{{"acme", &policy}, {Tenant: "other"}}}
+	got, err := DecodePartitionRules(golden(t, "partition-rules-v1", want.Encode()))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("reads as %+v, %v", got, err)
 	}
-	if tenant, ok := TenantOfPolicyKey(want.Key()); !ok || tenant != "acme" || !IsPolicyKey(want.Key()) || IsPolicyKey(UserID(42).Key()) {
-		t.Errorf("the key %q is of tenant %q", want.Key(), tenant)
+	if !IsRulesKey(want.Key()) || IsRulesKey(UserID(42).Key()) {
+		t.Error("the keys of rules and of users are not told apart")
 	}
-}
-
-func TestAStatusSaysSinceWhenTheTenantsPolicyCounts(t *testing.T) {
-	t.Parallel()
-	want := Status{User: 42, State: Offline, Visibility: Everyone, Version: NewVersion(1, 900, 0) - 1, Name: Name{"acme", "ann"},
-		JudgedFrom: NewVersion(1, 800, 0), JudgedAt: 1_763_700_060_000, Lapsed: Lapsed{NewVersion(1, 10, 0), NewVersion(1, 700, 0), "acme"}}
-	got, err := DecodeStatus(golden(t, "status-v1-judged", want.Encode()))
-	if err != nil || *got != want {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-	if want.Tombstone() || want.Nameless() || !want.Absent() {
-		t.Error("who is judged by a tenant's policy needs a status")
-	}
-}
-
-func TestACheckpointNamesTheTenantsWithPolicies(t *testing.T) {
-	t.Parallel()
-	policy := anyPolicy()
-	acme, other := TenantPolicy{"acme", &policy}.Mark(), TenantPolicy{Tenant: "other"}.Mark()
-	c := Checkpoint{LogEpoch: 1, Tenants: []TenantMark{acme, other}}
-	got, err := DecodeCheckpoint(c.Encode())
-	if err != nil || !reflect.DeepEqual(got.Tenants, c.Tenants) {
-		t.Fatalf("reads as %+v, %v", got, err)
-	}
-	if !acme.Of("acme") || acme.Of("other") || acme == (TenantPolicy{Tenant: "acme"}.Mark()) {
-		t.Error("a mark does not tell tenants or policies apart")
+	if tenant, ok := TenantOfPolicyKey(want.Tenants[0].Key()); !ok || tenant != "acme" {
+		t.Errorf("the key %q is of tenant %q", want.Tenants[0].Key(), tenant)
 	}
 }
 
@@ -93,13 +68,13 @@ func TestWhatIsWrongWithThePolicyOfATenantIsNamed(t *testing.T) {
 	}
 }
 
-func FuzzDecodeTenantPolicies(f *testing.F) {
+func FuzzDecodePoliciesOfTenants(f *testing.F) {
 	policy := anyPolicy()
-	f.Add((&TenantPolicies{Tenant: "acme", Policies: []TenantPolicyInForce{{Version: 1, At: 1, Policy: &policy}}}).Encode())
+	f.Add((&PartitionRules{LogEpoch: 1, Policy: policy, Tenants: []TenantPolicy{{"acme", &policy}}}).Encode())
 	f.Add(TenantPolicy{"acme", &policy}.Encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
-		if p, err := DecodeTenantPolicies(value); err == nil {
-			if again, err := DecodeTenantPolicies(p.Encode()); err != nil || !reflect.DeepEqual(again, p) {
+		if p, err := DecodePartitionRules(value); err == nil {
+			if again, err := DecodePartitionRules(p.Encode()); err != nil || !reflect.DeepEqual(again, p) {
 				t.Errorf("%+v reads back as %+v, %v", p, again, err)
 			}
 		}

@@ -186,7 +186,7 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 	line := progress.Stderr()
 	wait, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	err = policy.Await(wait, cluster, p.ID(), partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
+	err = policy.Await(wait, cluster, func(done, all int) { line.Say("in force in %d of %d partitions", done, all) })
 	line.Clear()
 	if err != nil {
 		return err

@@ -44,7 +44,6 @@ type tenantPolicyReport struct {
 	Own      bool              `json:"own"`
 	ID       string            `json:"id"`
 	Settings []schemas.Setting `json:"settings"`
-	InForce  int32             `json:"partitions_in_force"`
 }
 
 func (c *policyShow) showTenant(ctx context.Context, cluster kafka.Config, tenant string) error {
@@ -54,9 +53,6 @@ func (c *policyShow) showTenant(ctx context.Context, cluster kafka.Config, tenan
 	}
 	p := pipeline.For(own)
 	r := tenantPolicyReport{Tenant: tenant, Own: own != nil, ID: p.ID(), Settings: p.Settings()}
-	if r.InForce, err = policy.TenantInForce(ctx, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: own}); err != nil {
-		return err
-	}
 	if c.Output != output.TableFormat {
 		return c.print(r, r.Settings)
 	}
@@ -65,11 +61,7 @@ func (c *policyShow) showTenant(ctx context.Context, cluster kafka.Config, tenan
 	} else {
 		fmt.Printf("tenant %q has no policy of its own: that of the pipeline, %s, counts\n", tenant, r.ID)
 	}
-	if err := printPolicy(p); err != nil {
-		return err
-	}
-	fmt.Printf("in force in %d partitions\n", r.InForce)
-	return nil
+	return printPolicy(p)
 }
 
 // setTenant changes what is asked for in the policy of a tenant.
@@ -101,7 +93,7 @@ func changeTenant(ctx context.Context, out io.Writer, cluster kafka.Config, t sc
 	line := progress.Stderr()
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	err = policy.AwaitTenant(bounded, cluster, t, partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
+	err = policy.Await(bounded, cluster, func(done, all int) { line.Say("in force in %d of %d partitions", done, all) })
 	line.Clear()
 	if err != nil {
 		return err

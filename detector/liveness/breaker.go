@@ -37,7 +37,7 @@ func (m *Machine) stopTime(p presence, start schemas.Millis) {
 	// What was reported or came into force since start now counts as of p: limits are earlier than their timers.
 	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
-		if u.lastSeen > start || u.flaps.bucket.At > start || u.since > start || m.floor(u) > start {
+		if u.lastSeen > start || u.flaps.bucket.at > start || u.since > start || m.floor(u) > start {
 			m.arm(e, u, true)
 		}
 	}

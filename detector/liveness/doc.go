@@ -10,8 +10,8 @@
 //
 //	record ─▶ clock ─▶ evaluate(due limits) ─▶ beats ─▶ Output{transitions, statuses, misrouted}
 //
-// One record may make a million users silent. Apply stops when it has appended Slice transitions
-// and statuses; Continue goes on.
+// One record may make a million users silent. It causes at most MostDue transitions by limits; the others follow at
+// the next records.
 //
 // # State
 //
@@ -28,9 +28,7 @@
 //
 // # Restart
 //
-// BeginReplay, then Apply for the heartbeats from the checkpoint's resume position, then
-// BeginAdopt, Adopt for every record of the status topic, and EndReplay restore the state at the
-// committed offset. If some of these heartbeats or the commit are lost, BeginLossy replaces
-// BeginReplay: nothing is re-read, and users who are present by their statuses are presumed to have
-// been heard at that moment.
+// Capture and CaptureMore write a snapshot while records are applied, and Walk reads it. Without one, BeginLossy,
+// AdoptRules, Adopt for every record of the status topic, and EndLossy make users what their statuses say; whoever is
+// present counts as heard at that moment.
 package liveness

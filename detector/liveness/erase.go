@@ -18,7 +18,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	default:
 		e = m.enter(id, u)
 	}
-	from, at := u.state, max(m.clock.now, u.since, u.flaps.publishedAt)
+	from, at := u.state, max(m.clock.now, m.earliest(u))
 	if w := u.flaps.waiting; w != nil {
 		from = w.state
 	}

@@ -6,13 +6,16 @@ import "github.com/stillhere/stillhere/schemas"
 // ITU-T I.371). The zero value, which nearly all users have, is a full bucket, or one as full as
 // since implies (see full).
 type flaps struct {
-	bucket schemas.Bucket
+	bucket bucket
 	// publishedAt is at of the newest transition, if it is later than since, and a change could still lie
 	// before it.
 	publishedAt schemas.Millis
 	leftOut     uint32 // unpublished changes since the newest published one
 	waiting     *waiting
 }
+
+// bucket is a token bucket: at log time at it needed lacks milliseconds of presence time to be full.
+type bucket struct{ at, lacks schemas.Millis }
 
 // waiting is the published state of a user whose changes wait for the bucket, and the causes of its
 // current state.
@@ -35,8 +38,8 @@ type waiting struct {
 // the return.
 func (m *Machine) full(u *user) presence {
 	var full presence
-	if b := u.flaps.bucket; b != (schemas.Bucket{}) {
-		full = m.clock.at(b.At) + presence(b.Lacks)
+	if b := u.flaps.bucket; b != (bucket{}) {
+		full = m.clock.at(b.at) + presence(b.lacks)
 	}
 	state, since := u.state, u.since
 	if w := u.flaps.waiting; w != nil {
@@ -61,10 +64,10 @@ func (m *Machine) releaseAt(u *user) presence { return m.full(u) - m.flapBurst }
 func (m *Machine) charge(u *user, p presence, stateChanges bool) {
 	lacks := max(0, m.full(u)-p)
 	if m.flapBurst == 0 || lacks == 0 && stateChanges {
-		u.flaps.bucket = schemas.Bucket{}
+		u.flaps.bucket = bucket{}
 		return
 	}
-	u.flaps.bucket = schemas.Bucket{At: m.clock.wall(p), Lacks: schemas.Millis(lacks + m.flapInterval)}
+	u.flaps.bucket = bucket{at: m.clock.wall(p), lacks: schemas.Millis(lacks + m.flapInterval)}
 }
 
 // lateRows is how late a row may be and still change its user at its own time.
@@ -107,12 +110,12 @@ func (m *Machine) handled() presence {
 	return min(m.evaluated, max(m.evaluation.from, m.evaluation.at))
 }
 
-// refill drops the bucket of u, who is not offline, if it has been full for so long that no report of that time
-// can come, by the pipeline's policy.
+// refill drops the bucket of u if it has been full for so long that no report of that time can come, by the
+// pipeline's policy. At limits, that of an offline user is dropped as soon as it is full.
 func (m *Machine) refill(u *user) {
 	f := &u.flaps
-	if f.bucket != (schemas.Bucket{}) && f.waiting == nil && m.full(u) <= m.handled()-m.pipeline.presentFor {
-		f.bucket = schemas.Bucket{}
+	if u.state != schemas.Offline && f.bucket != (bucket{}) && f.waiting == nil && m.full(u) <= m.handled()-m.pipeline.presentFor {
+		f.bucket = bucket{}
 	}
 	m.forgetInstants(u)
 }
@@ -124,7 +127,6 @@ func (u *user) leaveOut() *waiting {
 		u.flaps.waiting = &waiting{state: u.state, kinds: u.kinds, hidden: u.hidden, since: u.since}
 	}
 	u.flaps.leftOut++
-	u.dirty = true
 	return u.flaps.waiting
 }
 
@@ -147,7 +149,6 @@ func (m *Machine) catchUp(u *user, p presence) {
 		c.at, c.cause, c.device = w.kindsAt, kindsCause(w.evicted), w.kindsDevice
 	default:
 		u.settleSince()
-		u.dirty = true
 		m.settleStatus(u)
 		return
 	}

@@ -92,9 +92,14 @@ type newState struct {
 	row    bool // because of a row of the record being applied, not of a limit
 }
 
+// earliest is the instant before which no change of u may be: that of the last one, of a show, or of a lossy restart.
+func (m *Machine) earliest(u *user) schemas.Millis {
+	return max(u.since, m.shownAt(u.id), u.flaps.publishedAt, m.restartedAt)
+}
+
 // become applies b to u, and publishes it unless u changes too often.
 func (m *Machine) become(u *user, p presence, b newState) {
-	at, changesState := max(b.at, u.since, m.shownAt(u.id), u.flaps.publishedAt), b.state != u.state
+	at, changesState := max(b.at, m.earliest(u)), b.state != u.state
 	if b.row {
 		at = max(at, m.decided())
 		// For the bucket, a late row counts as of now: at an earlier instant the bucket may have
@@ -142,7 +147,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 			cause: schemas.VisibilityChange, row: true})
 		return
 	}
-	c := change{from: u.state, at: max(m.clock.now, u.since, m.shownAt(u.id), u.flaps.publishedAt), cause: schemas.VisibilityChange}
+	c := change{from: u.state, at: max(m.clock.now, m.earliest(u)), cause: schemas.VisibilityChange}
 	if w != nil {
 		c.from = w.state
 		if w.state != u.state {

@@ -24,15 +24,17 @@ type Output struct {
 	Gateways []GatewayEnd
 	// Recounts are users who count as something else; see Machine.Recounts.
 	Recounts []Recount
-	// Tenant has the policies of the tenant whose policy the record changed; nil: it changed none.
-	Tenant *schemas.TenantPolicies
+	// Tenant is the policy of a tenant that the record brought into force; nil: none. FirstPolicy: the tenant had
+	// none before.
+	Tenant      *schemas.TenantPolicy
+	FirstPolicy bool
 }
 
 // Reset empties o. It reuses the memory, but not that of a storm.
 func (o *Output) Reset() {
 	o.Transitions, o.Statuses = emptied(o.Transitions), emptied(o.Statuses)
 	o.Gateways, o.Recounts = o.Gateways[:0], emptied(o.Recounts)
-	o.Misrouted, o.MisroutedVisibility, o.MisroutedErasure, o.Tenant = 0, 0, 0, nil
+	o.Misrouted, o.MisroutedVisibility, o.MisroutedErasure, o.Tenant, o.FirstPolicy = 0, 0, 0, nil, false
 }
 
 // emptied is s without elements. A large array that is hardly used is dropped.
@@ -100,18 +102,20 @@ type Machine struct {
 	adopting  bool                // no timers are set
 	behind    bool                // limits that are due wait for the next record
 	lossy     *schemas.Checkpoint // of the lossy restart under way; nil: the commit is lost
-	latest    schemas.Millis      // the latest instant of a transition, without a checkpoint
-	presumed  []schemas.UserID    // users whose statuses are written with the next record
-	scratch   user
-	block     block
-	capture   *capture // under way; nil: none is
-	draining  int      // chunk that is being emptied, and how far
-	drained   int
-	prefetch  func(entries []uint32)
-	look      func(e uint32) (presence, bool)
-	counts    Counts
-	online    schemas.Counts // visible users who are online, for Present
-	away      schemas.Counts // those who are away
+	// restartedAt is the log time at the last lossy restart; 0: there was none. heardAgain are users who were unsure
+	// until then, and whose statuses are written with the next record.
+	restartedAt schemas.Millis
+	heardAgain  []schemas.UserID
+	scratch     user
+	block       block
+	capture     *capture // under way; nil: none is
+	draining    int      // chunk that is being emptied, and how far
+	drained     int
+	prefetch    func(entries []uint32)
+	look        func(e uint32) (presence, bool)
+	counts      Counts
+	online      schemas.Counts // visible users who are online, for Present
+	away        schemas.Counts // those who are away
 }
 
 // Counts are totals since the machine was made.
@@ -193,7 +197,7 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	from := m.evaluated
 	m.evaluated = max(m.evaluated, m.clock.presence()-m.lateness)
 	m.evaluation = evaluation{x: m.evaluated, from: from, at: -never, batch: m.evaluation.batch[:0]}
-	m.writePresumed()
+	m.writeHeardAgain()
 	m.evaluate()
 	m.evaluated, m.evaluation.at = m.evaluation.x, m.evaluation.x
 	m.judgeNamed()
@@ -243,12 +247,7 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	if p == m.Policy().Policy {
 		return
 	}
-	for e, u := range m.many {
-		if m.touch(e); u.state != schemas.Offline && u.flaps.waiting == nil {
-			u.flaps.bucket = schemas.Bucket{}
-		}
-	}
-	from := m.nextPolicyFrom()
+	from := m.clock.now
 	m.policy = schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p}
 	m.setPolicy(p, from)
 	m.policyFrom = from
@@ -258,25 +257,21 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	}
 }
 
-// nextPolicyFrom is from when on a new policy is in force. No two begin at one instant, by which
-// statuses name their policy.
-func (m *Machine) nextPolicyFrom() schemas.Millis { return max(m.clock.now, m.policyFrom+1) }
-
 // startEpochIfDue begins another log epoch before versions run out of offsets.
 func (m *Machine) startEpochIfDue() {
 	if m.offset-m.versionBase() > schemas.MaxVersionOffset {
-		m.startEpoch(m.logEpoch+1, m.offset)
-		m.rearm(func(uint8) bool { return true }) // limits no longer wait for their policies
+		m.StartEpoch(m.logEpoch+1, m.offset)
 	}
 }
 
 // maxBases bounds how many log epochs a checkpoint has.
 const maxBases = 4
 
-func (m *Machine) startEpoch(epoch uint32, base int64) {
+// StartEpoch begins another log epoch, whose versions count from the offset base. Others call it between BeginLossy and
+// EndLossy.
+func (m *Machine) StartEpoch(epoch uint32, base int64) {
 	m.logEpoch = epoch
 	m.bases = append(slices.Clone(m.bases), schemas.EpochBase{LogEpoch: epoch, Offset: base})
-	m.tenants.startEpoch()
 	if len(m.bases) > maxBases {
 		m.bases = m.bases[1:]
 	}

@@ -81,7 +81,7 @@ func (m *Machine) addPrivacy(s *schemas.Status) {
 		return
 	}
 	if s.Tombstone() {
-		*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, PublishedAt: s.PublishedAt}
+		*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version}
 	}
 	s.ShownAt, s.ErasedVersion, s.WithheldUntil = k.shownAt, k.erased, k.withheld
 }

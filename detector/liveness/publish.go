@@ -44,7 +44,7 @@ func (m *Machine) settleStatus(u *user) {
 		}
 		u.silentFrom, u.releaseDelay, u.drained, u.kinds = 0, 0, false, 0
 	}
-	m.forgetInstants(u)
+	m.refill(u)
 	m.endUnsure(u)
 	if u.dirty {
 		u.dirty = false
@@ -79,39 +79,18 @@ func (m *Machine) version(ordinal int) schemas.Version {
 	return schemas.NewVersion(m.logEpoch, m.offset-m.versionBase(), ordinal)
 }
 
-// emitStatus appends the status of u: what must be known after a restart. Its version lies between
-// those of u's newest transition and the next: it is that of the newest transition if this record
-// caused it, else the last before this record.
+// emitStatus appends the status of u, as published last. Its version lies between those of u's newest transition
+// and the next: it is that of the newest transition if this record caused it, else the last before this record.
 func (m *Machine) emitStatus(u *user) {
-	if u.state != schemas.Offline {
-		m.refill(u)
-	}
 	s := schemas.Status{
 		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
 		Visibility: visibilityOf(u.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
-		SilentFrom: u.silentFrom, Held: u.releaseDelay, Drained: u.drained, Device: u.last,
-		Bucket: u.flaps.bucket, PublishedAt: u.flaps.publishedAt, LeftOut: u.flaps.leftOut,
 		UnsureSince: u.unsureSince, UnsureEnded: u.unsureEnded,
 	}
 	u.unsureEnded = false
-	if s.Bucket != (schemas.Bucket{}) {
-		s.PolicyAt = m.policyFrom
-	}
 	if w := u.flaps.waiting; w != nil {
 		s.State, s.Since, s.Kinds, s.Visibility = w.state, w.since, w.kinds, visibilityOf(w.hidden)
-		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Since: u.since,
-			KindsAt: w.kindsAt, VisibilityAt: w.visibilityAt, Cause: w.cause, Device: w.device,
-			KindsDevice: w.kindsDevice, Evicted: w.evicted}
 	}
-	if s.State == schemas.Offline && s.Visibility != schemas.Nobody && s.Pending.State == 0 {
-		s.PublishedAt = max(s.PublishedAt, s.Since)
-	}
-	for i := range u.reports {
-		if r := &u.reports[i]; r.device == 0 {
-			s.Presumed = schemas.Presumed{At: r.seen, Active: r.active, Kinds: s.Presumed.Kinds.With(r.kind)}
-		}
-	}
-	m.addTenant(&s, u.tenant)
 	m.addPrivacy(&s)
 	m.out.Statuses = append(m.out.Statuses, s)
 }

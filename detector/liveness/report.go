@@ -77,7 +77,6 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	r := report{device: beat.Device, kind: beat.Kind, phase: present, life: life, seen: b, active: b - beat.Idle}
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
-	u.dirty = u.dirty || u.silentFrom != 0
 	u.silentFrom, u.releaseDelay, u.drained, u.last = 0, 0, false, 0
 	return true
 }
@@ -104,8 +103,6 @@ func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life u
 		ended = true
 	}
 	m.remember(u, device, b, life)
-	// Otherwise a restart could not know whether the bye ended something.
-	u.dirty = u.dirty || ended
 	return ended
 }
 

@@ -78,7 +78,7 @@ func (m *Machine) next(u *user) presence {
 	case f.waiting != nil:
 		limit = min(limit, m.releaseAt(u))
 	case u.state == schemas.Offline:
-		if f.bucket != (schemas.Bucket{}) {
+		if f.bucket != (bucket{}) {
 			limit = min(limit, m.full(u))
 		}
 		if !m.ahead {
@@ -152,8 +152,8 @@ func (m *Machine) step(u *user, limit presence) {
 		m.catchUp(u, limit)
 	}
 	if u.state == schemas.Offline {
-		if f := &u.flaps; f.waiting == nil && f.bucket != (schemas.Bucket{}) && m.full(u) <= limit {
-			f.bucket, f.leftOut, u.dirty = schemas.Bucket{}, 0, true
+		if f := &u.flaps; f.waiting == nil && f.bucket != (bucket{}) && m.full(u) <= limit {
+			f.bucket, f.leftOut = bucket{}, 0
 		}
 		m.settleStatus(u)
 	}
@@ -201,18 +201,11 @@ func (w *departures) apply(u *user, held schemas.Millis, drained bool) {
 		return
 	}
 	u.silentFrom, u.releaseDelay, u.drained, u.last = w.seen, held, drained, w.device
-	u.dirty = true
 }
 
 // leave stores what only a removed device knew: the last touch.
 func (m *Machine) leave(u *user, r *report) {
-	if touched := r.touched(); touched > u.lastActive {
-		u.lastActive = touched
-		u.dirty = true
-	}
-	// A status with presumed reports must be rewritten. While it has some, the records do not show
-	// that the user was present.
-	u.dirty = u.dirty || slices.ContainsFunc(u.reports, func(r report) bool { return r.device == 0 })
+	u.lastActive = max(u.lastActive, r.touched())
 }
 
 // drop removes report i. The others keep their order.

@@ -78,7 +78,8 @@ func (s *walk) machine(m *Machine) {
 	})
 	m.unsure.waiting = waiting // in order, so a heap
 	s.Flag(&m.behind)
-	snapshot.List(s.Codec, &m.presumed, func(u *schemas.UserID) { snapshot.Number(s.Codec, u) })
+	snapshot.Number(s.Codec, &m.restartedAt)
+	snapshot.List(s.Codec, &m.heardAgain, func(u *schemas.UserID) { snapshot.Number(s.Codec, u) })
 	s.now, s.users = m.clock.now, s.Length(m.store.live)
 }
 
@@ -208,33 +209,24 @@ func (s walk) counted(c *counted) {
 
 func (s walk) tenants(t *tenants) {
 	if s.Reading {
-		t.away, t.named = map[schemas.UserID]uint8{}, map[schemas.UserID]naming{}
+		t.away, t.named = map[schemas.UserID]uint8{}, map[schemas.UserID]schemas.Millis{}
 	}
 	snapshot.List(s.Codec, &t.all, func(one *tenant) {
 		s.Text(&one.name)
 		snapshot.Number(s.Codec, &one.from)
-		s.Text(&one.TenantPolicies.Tenant)
-		snapshot.Number(s.Codec, &one.Born)
-		snapshot.List(s.Codec, &one.Policies, func(p *schemas.TenantPolicyInForce) {
-			snapshot.Number(s.Codec, &p.Version)
-			snapshot.Number(s.Codec, &p.At)
-			s.optional(&p.Policy)
-		})
 		s.optional(&one.policy)
 	})
 	snapshot.Table(s.Codec, t.away, func(user *schemas.UserID, tenant *uint8) {
 		snapshot.Number(s.Codec, user)
 		snapshot.Number(s.Codec, tenant)
 	})
-	snapshot.Table(s.Codec, t.named, func(user *schemas.UserID, n *naming) {
+	snapshot.Table(s.Codec, t.named, func(user *schemas.UserID, at *schemas.Millis) {
 		snapshot.Number(s.Codec, user)
-		snapshot.Number(s.Codec, &n.version)
-		snapshot.Number(s.Codec, &n.at)
+		snapshot.Number(s.Codec, at)
 	})
 	snapshot.List(s.Codec, &t.namings, func(j *judgement) {
 		snapshot.Number(s.Codec, &j.user)
 		snapshot.Number(s.Codec, &j.tenant)
-		snapshot.Number(s.Codec, &j.version)
 		snapshot.Number(s.Codec, &j.at)
 	})
 }
@@ -389,8 +381,8 @@ func (s walk) user(u *user) {
 	snapshot.Number(s.Codec, &u.releaseDelay)
 	s.Flag(&u.drained)
 	snapshot.Number(s.Codec, &u.last)
-	s.instant(&u.flaps.bucket.At)
-	snapshot.Number(s.Codec, &u.flaps.bucket.Lacks)
+	s.instant(&u.flaps.bucket.at)
+	snapshot.Number(s.Codec, &u.flaps.bucket.lacks)
 	s.instant(&u.flaps.publishedAt)
 	snapshot.Number(s.Codec, &u.flaps.leftOut)
 	s.waiting(&u.flaps.waiting)

@@ -1,7 +1,6 @@
 package liveness
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -9,7 +8,7 @@ import (
 )
 
 // Users of a tenant with a policy of its own are *judged* by it: from the record on that brings their
-// name, or, if the name is known by then, the tenant's first policy. That lasts until they are erased.
+// name, or, if the name is known by then, the tenant's first policy. That lasts until the name is forgotten.
 // Few pipelines have such tenants, so that the number of a user's tenant is not in the entry: a flag
 // there says that it is in an array of its own.
 
@@ -39,12 +38,12 @@ func newTiming(p schemas.Policy) timing {
 
 // tenants are those that have or had policies of their own.
 type tenants struct {
-	all     []tenant                  // number 0 stands for all other tenants
-	atHand  uint8                     // whose timing Machine.timing is
-	away    map[schemas.UserID]uint8  // tenants of judged users who have no entry
-	named   map[schemas.UserID]naming // of judged users; of those not in it, that was long ago
-	namings []judgement               // in order
-	coming  []judgement               // users whom the record being applied names
+	all     []tenant                          // number 0 stands for all other tenants
+	atHand  uint8                             // whose timing Machine.timing is
+	away    map[schemas.UserID]uint8          // tenants of judged users who have no entry
+	named   map[schemas.UserID]schemas.Millis // since when users are judged, while a limit may wait for that
+	namings []judgement                       // of those, in order
+	coming  []judgement                       // users whom the record being applied names
 }
 
 // tenant is one tenant, which is never forgotten.
@@ -52,21 +51,14 @@ type tenant struct {
 	name string
 	from schemas.Millis // log time from which the policy is in force
 	timing
-	schemas.TenantPolicies
 	policy *schemas.Policy // nil: the pipeline's
-}
-
-// naming is the record from which on a user is judged by the policy of a tenant.
-type naming struct {
-	version schemas.Version
-	at      schemas.Millis
 }
 
 // judgement is who is judged by the policy of a tenant, and since when.
 type judgement struct {
 	user   schemas.UserID
 	tenant uint8
-	naming
+	at     schemas.Millis
 }
 
 // waitingReach is how much longer reports matter where users may come under other policies: a limit
@@ -112,7 +104,7 @@ func (m *Machine) floor(u *user) schemas.Millis {
 	if u.tenant == 0 {
 		return m.policyFrom
 	}
-	return max(m.policyFrom, m.tenants.all[u.tenant].from, m.tenants.named[u.id].at)
+	return max(m.policyFrom, m.tenants.all[u.tenant].from, m.tenants.named[u.id])
 }
 
 // number is that of a tenant; 0: it never had a policy of its own.
@@ -132,7 +124,7 @@ func (m *Machine) addNumber(name string) uint8 {
 	}
 	if len(m.tenants.all) == 0 {
 		m.tenants.all = make([]tenant, 1)
-		m.tenants.away, m.tenants.named = map[schemas.UserID]uint8{}, map[schemas.UserID]naming{}
+		m.tenants.away, m.tenants.named = map[schemas.UserID]uint8{}, map[schemas.UserID]schemas.Millis{}
 	}
 	m.tenants.all = append(m.tenants.all, tenant{name: name})
 	return uint8(len(m.tenants.all) - 1)
@@ -146,13 +138,6 @@ func (m *Machine) TenantFits(name string) bool {
 // HasTenant reports whether the tenant has or had a policy of its own.
 func (m *Machine) HasTenant(name string) bool { return m.number(name) != 0 }
 
-// JudgedFromBirth reports whether a user of a tenant, whose name is in a status that does not say since when the
-// user is judged, is judged since the tenant's first policy: the user's newest change came with it or before.
-func (m *Machine) JudgedFromBirth(tenant string, newest schemas.Version) bool {
-	n := m.number(tenant)
-	return n != 0 && newest.Record() <= m.tenants.all[n].Born.Record()
-}
-
 // applyTenantPolicy brings a policy of a tenant into force. The tenant must fit.
 func (m *Machine) applyTenantPolicy(f *schemas.TenantPolicy) {
 	n := m.number(f.Tenant)
@@ -160,28 +145,21 @@ func (m *Machine) applyTenantPolicy(f *schemas.TenantPolicy) {
 	case n == 0 && f.Policy == nil:
 		return
 	case n == 0:
-		n = m.addNumber(f.Tenant)
-		m.tenants.all[n].TenantPolicies = schemas.TenantPolicies{Tenant: f.Tenant, Born: m.version(0)}
+		n, m.out.FirstPolicy = m.addNumber(f.Tenant), true
 	case m.tenants.all[n].goesBy(f.Policy):
 		return
 	}
 	t := &m.tenants.all[n]
 	t.policy, t.from = f.Policy, m.clock.now
 	m.setTimings(m.policy.Policy)
-	t.Policies = []schemas.TenantPolicyInForce{{Version: m.version(0), At: t.from, Policy: f.Policy}}
-	written := t.TenantPolicies
-	m.out.Tenant = &written
-	m.rearm(func(tenant uint8) bool { return tenant == n })
+	m.out.Tenant = f
+	m.rearm(n)
 }
 
-// rearm sets the timers of the users of some tenants with policies of their own, whose limits may have
-// come nearer.
-func (m *Machine) rearm(some func(tenant uint8) bool) {
-	if len(m.tenants.all) == 0 {
-		return
-	}
+// rearm sets the timers of the users of a tenant with a policy of its own, whose limits may have come nearer.
+func (m *Machine) rearm(tenant uint8) {
 	for e := range m.liveEntries() {
-		if m.store.hot(e).flags&flagTenant != 0 && some(m.store.tenant(e)) {
+		if m.store.hot(e).flags&flagTenant != 0 && m.store.tenant(e) == tenant {
 			m.arm(e, m.load(e, &m.scratch), true)
 		}
 	}
@@ -215,65 +193,52 @@ func (m *Machine) tenantOf(id schemas.UserID) uint8 {
 	return m.store.tenant(e)
 }
 
-// judgeNamed brings the users whom the record names under the policies of their tenants, and writes
-// their statuses.
+// judgeNamed brings the users whom the record names under the policies of their tenants.
 func (m *Machine) judgeNamed() {
 	for _, j := range m.tenants.coming {
-		j.naming = naming{m.version(0), m.clock.now}
-		m.judgeFrom(j, true)
+		if m.tenantOf(j.user) != 0 {
+			continue
+		}
+		j.at = m.clock.now
+		m.tenants.named[j.user] = j.at
+		m.tenants.namings = append(m.tenants.namings, j)
+		m.judgeBy(j.user, j.tenant)
 	}
 	m.tenants.coming = m.tenants.coming[:0]
 }
 
-// judgeFrom brings a user under the policy of a tenant. Unless it is remembered that this began with
-// the record being applied, it began with the tenant's first policy.
-func (m *Machine) judgeFrom(j judgement, remember bool) {
-	e, u := m.index.find(&m.store, m.index.hash(j.user), j.user), &m.scratch
+// judgeBy brings a user under the policy of a tenant; 0: of the pipeline.
+func (m *Machine) judgeBy(id schemas.UserID, tenant uint8) {
+	e, u := m.index.find(&m.store, m.index.hash(id), id), &m.scratch
 	if e != none {
 		u = m.load(e, u)
 	} else {
-		e = m.enter(j.user, u)
+		e = m.enter(id, u)
 	}
-	if u.tenant != 0 {
-		m.save(e, u, true)
-		return
-	}
-	u.tenant = j.tenant
-	m.use(j.tenant)
-	if remember {
-		m.tenants.named[j.user] = j.naming
-		m.tenants.namings = append(m.tenants.namings, j)
-		m.emitStatus(u)
-	}
+	u.tenant = tenant
+	m.use(tenant)
 	m.save(e, u, true)
 }
 
-// Judge brings a user whose name is known under the policy of the tenant, which the newest record has
-// brought.
-func (m *Machine) Judge(id schemas.UserID, name string) {
-	m.judgeFrom(judgement{user: id, tenant: m.number(name)}, false)
-}
+// Judge brings a user whose name is known under the policy of its tenant, between two records.
+func (m *Machine) Judge(id schemas.UserID, name string) { m.judgeBy(id, m.number(name)) }
 
-// addTenant adds to s since when the user is judged by the policy of a tenant.
-func (m *Machine) addTenant(s *schemas.Status, tenant uint8) {
-	if tenant == 0 {
-		return
-	}
-	s.JudgedFrom = m.tenants.all[tenant].Born
-	if n, ok := m.tenants.named[s.User]; ok {
-		s.JudgedFrom, s.JudgedAt = n.version, n.at
+// Unjudge brings a user whose name is forgotten under the policy of the pipeline, between two records.
+func (m *Machine) Unjudge(id schemas.UserID) {
+	if len(m.tenants.all) > 0 && m.tenantOf(id) != 0 {
+		delete(m.tenants.named, id)
+		m.judgeBy(id, 0)
 	}
 }
 
-// forgetNamings forgets since when users are judged, if no limit waits for it. Then the tenant's first policy
-// does as well.
+// forgetNamings forgets since when users are judged, if no limit waits for it.
 func (m *Machine) forgetNamings() {
 	n := 0
 	for _, j := range m.tenants.namings {
 		if m.clock.at(j.at)+m.reach > m.evaluated {
 			break
 		}
-		if m.tenants.named[j.user] == j.naming {
+		if m.tenants.named[j.user] == j.at {
 			delete(m.tenants.named, j.user)
 		}
 		n++
@@ -281,66 +246,11 @@ func (m *Machine) forgetNamings() {
 	m.tenants.namings = slices.Delete(m.tenants.namings, 0, n)
 }
 
-// startEpoch ends that limits wait for the policies of tenants: their instants may be later than the
-// clock of a log epoch that begins because the commit is lost.
-func (t *tenants) startEpoch() {
-	for i := range t.all {
-		t.all[i].from = 0
-	}
-	for i := range t.namings {
-		t.namings[i].at = 0
-	}
-	for user, n := range t.named {
-		t.named[user] = naming{version: n.version}
-	}
-}
-
-// marks are what a checkpoint says of the tenants.
-func (m *Machine) marks() (marks []schemas.TenantMark) {
+// Rules are what a detector must know of the partition that has lost its snapshot and the commit.
+func (m *Machine) Rules() *schemas.PartitionRules {
+	r := &schemas.PartitionRules{LogEpoch: m.logEpoch, Policy: m.policy.Policy}
 	for i := 1; i < len(m.tenants.all); i++ {
-		marks = append(marks, schemas.TenantPolicy{Tenant: m.tenants.all[i].name, Policy: m.tenants.all[i].policy}.Mark())
+		r.Tenants = append(r.Tenants, schemas.TenantPolicy{Tenant: m.tenants.all[i].name, Policy: m.tenants.all[i].policy})
 	}
-	return marks
-}
-
-// AdoptPolicies takes the policies of a tenant, after BeginLossy.
-func (m *Machine) AdoptPolicies(p *schemas.TenantPolicies) {
-	t := &m.tenants.all[m.addNumber(p.Tenant)]
-	t.TenantPolicies = *p
-	in := p.Policies[len(p.Policies)-1]
-	t.policy, t.from = in.Policy, 0
-	if in.Version.LogEpoch() == m.logEpoch {
-		t.from = in.At
-	}
-	m.setTimings(m.policy.Policy)
-}
-
-// adoptTenant takes from a status by whose policy u is judged. No tenant judges a user who is gone, though the
-// name is kept, nor one who was gone at the tenant's first policy and has come back without a name since.
-func (m *Machine) adoptTenant(u *user, s *schemas.Status) {
-	if s.Name == (schemas.Name{}) || s.NamedUntil != 0 {
-		return
-	}
-	if s.JudgedFrom == 0 && !m.JudgedFromBirth(s.Name.Tenant, s.Version) {
-		return
-	}
-	u.tenant = m.number(s.Name.Tenant)
-	m.use(u.tenant)
-	if s.JudgedFrom != 0 && s.JudgedFrom != m.tenants.all[u.tenant].Born {
-		n := naming{s.JudgedFrom, s.JudgedAt}
-		if s.JudgedFrom.LogEpoch() != m.logEpoch {
-			n.at = 0
-		}
-		m.tenants.named[u.id] = n
-	}
-}
-
-// orderNamings orders the namings of a lossy restart.
-func (t *tenants) orderNamings() {
-	for user, n := range t.named {
-		t.namings = append(t.namings, judgement{user: user, naming: n})
-	}
-	slices.SortFunc(t.namings, func(a, b judgement) int {
-		return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.user, b.user))
-	})
+	return r
 }

@@ -61,7 +61,7 @@ type user struct {
 	// newest report of an unheard user who waits for that. unsureEnded: the next status ends it.
 	unsureSince, awaits schemas.Millis
 	unsureEnded         bool
-	// dirty: something changed that neither a transition nor re-read heartbeats would restore.
+	// dirty: the status is to be written.
 	dirty bool
 }
 
@@ -259,7 +259,7 @@ func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
 // forgettable reports whether u needs no entry: offline since an instant that is decided, without a remembered
 // bye or a bucket.
 func (u *user) forgettable() bool {
-	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (schemas.Bucket{}) &&
+	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (bucket{}) &&
 		u.flaps.publishedAt == 0 && (u.since == 0 || u.hidden) && u.flaps.waiting == nil
 }
 

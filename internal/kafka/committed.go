@@ -30,6 +30,24 @@ func Committed(ctx context.Context, cfg Config, group string, topic schemas.Topi
 	return reader.Commits(ctx, cfg.GroupName(group), topic, false)
 }
 
+// Ends returns the offsets behind the last record of a topic, by partition, also of open transactions.
+func Ends(ctx context.Context, cfg Config, topic schemas.Topic) (map[int32]int64, error) {
+	reader, err := NewReader(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	n, err := reader.Partitions(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return ListOffsets(ctx, reader.Client, topic.Name(reader.prefix), all, AtEnd)
+}
+
 // Commits returns what group, as Config.GroupName names it, has committed of some partitions of
 // topic, or of all if none is named. Partitions without a committed offset are missing. With settled
 // it returns a temporary error while a transaction with offsets of these partitions is committed.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -83,13 +84,18 @@ func Divided(all []Partition) error {
 
 // Set brings the policy into force: it writes a policy frame to every partition of the
 // heartbeats. A detector applies the policy to the records that come after the frame.
-func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.Logger) (err error) {
+func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.Logger) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
 	if err := CheckSigned(ctx, cluster); err != nil {
 		return err
 	}
+	return write(ctx, cluster, schemas.AppendPolicy(nil, p), log)
+}
+
+// write writes a frame to every partition of the heartbeats, after other records.
+func write(ctx context.Context, cluster kafka.Config, frame []byte, log *slog.Logger, before ...schemas.Outgoing) (err error) {
 	producer, err := kafka.NewProducer(cluster, log, nil)
 	if err != nil {
 		return err
@@ -99,7 +105,9 @@ func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.
 	if err != nil {
 		return err
 	}
-	frame := schemas.AppendPolicy(nil, p)
+	if err := producer.AppendSync(ctx, before...); err != nil {
+		return fmt.Errorf("telling gateways the policy of the tenant: %w", err)
+	}
 	outs := make([]schemas.Outgoing, partitions)
 	for i := range outs {
 		outs[i] = schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(i), Value: frame}
@@ -113,32 +121,33 @@ func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.
 // pollInterval is how often Await looks.
 const pollInterval = 200 * time.Millisecond
 
-// Await returns when the detectors have committed the policy with the id in all
-// partitions, or when ctx ends. progress, if not nil, receives the number of partitions so far.
-func Await(ctx context.Context, cluster kafka.Config, id string, partitions int32, progress func(done, all int32)) error {
+// Await returns when the detectors have handled what is in the heartbeats now, and so the policies there, or when ctx
+// ends. progress receives the number of partitions so far.
+func Await(ctx context.Context, cluster kafka.Config, progress func(done, all int)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
+	ends, err := kafka.Ends(ctx, cluster, schemas.Heartbeats)
+	if err != nil {
+		return err
+	}
 	for {
-		all, err := InForce(ctx, cluster)
+		handled, err := kafka.Committed(ctx, cluster, origin.DetectorGroup, schemas.Heartbeats)
 		if err != nil {
 			return err
 		}
-		done := int32(0)
-		for _, p := range all {
-			if p.Policy.ID() == id {
+		done := 0
+		for partition, end := range ends {
+			if handled[partition].Offset >= end {
 				done++
 			}
 		}
-		if progress != nil {
-			progress(done, partitions)
-		}
-		if done >= partitions {
+		if progress(done, len(ends)); done == len(ends) {
 			return nil
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("the policy is written, but in force in %d of %d partitions only; it comes into force there as soon as a detector runs: %w", done, partitions, ctx.Err())
+			return fmt.Errorf("the policy is written, but in force in %d of %d partitions only; it comes into force there as soon as a detector runs: %w", done, len(ends), ctx.Err())
 		}
 	}
 }

@@ -28,7 +28,7 @@ func Checked(check func(*schemas.Record, *schemas.Status) error) func(*schemas.R
 }
 
 func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) error) (Entry, error) {
-	if schemas.IsPolicyKey(r.Key) {
+	if schemas.IsRulesKey(r.Key) {
 		return Entry{}, nil // of no user
 	}
 	user, err := schemas.UserOfKey(r.Key)

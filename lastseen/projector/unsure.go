@@ -33,7 +33,7 @@ func NewUnsure(view *redisview.View, config lastseen.Config, metrics *lastseen.M
 // being unsure is no user.
 func DecodeUnsure(check func(*schemas.Record, *schemas.Status) error) func(*schemas.Record) (redisview.Unsure, error) {
 	return func(r *schemas.Record) (u redisview.Unsure, err error) {
-		if r.Value == nil || schemas.IsPolicyKey(r.Key) {
+		if r.Value == nil || schemas.IsRulesKey(r.Key) {
 			return u, nil // a transition says what a tombstone does
 		}
 		s, err := schemas.DecodeStatus(r.Value)

@@ -286,35 +286,35 @@ func (x *TenantPolicy) GetPolicy() *Policy {
 	return nil
 }
 
-// TenantPolicies is a record of presence.status whose key is "tenant-policy/" and a tenant: the
-// policies that this partition had for the tenant, the newest last. Earlier ones are kept
-// as long as a restart may re-read heartbeats from before the next one.
-type TenantPolicies struct {
+// PartitionRules is the record of presence.status with the key "partition-rules": what a detector must know of the
+// partition, beside its users, that has lost its snapshot and the commit.
+type PartitionRules struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
-	Schema   uint32                 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
-	Tenant   string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Policies []*TenantPolicyInForce `protobuf:"bytes,3,rep,name=policies,proto3" json:"policies,omitempty"`
-	// The first policy that the tenant had in this partition.
-	BornVersion   int64 `protobuf:"varint,4,opt,name=born_version,json=bornVersion,proto3" json:"born_version,omitempty"`
+	Schema uint32 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	// The log epoch of the versions since.
+	LogEpoch uint32  `protobuf:"varint,2,opt,name=log_epoch,json=logEpoch,proto3" json:"log_epoch,omitempty"`
+	Policy   *Policy `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The tenants that have or had policies of their own.
+	Tenants       []*TenantPolicy `protobuf:"bytes,4,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TenantPolicies) Reset() {
-	*x = TenantPolicies{}
+func (x *PartitionRules) Reset() {
+	*x = PartitionRules{}
 	mi := &file_stillhere_v1_policy_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TenantPolicies) String() string {
+func (x *PartitionRules) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TenantPolicies) ProtoMessage() {}
+func (*PartitionRules) ProtoMessage() {}
 
-func (x *TenantPolicies) ProtoReflect() protoreflect.Message {
+func (x *PartitionRules) ProtoReflect() protoreflect.Message {
 	mi := &file_stillhere_v1_policy_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -326,96 +326,35 @@ func (x *TenantPolicies) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use TenantPolicies.ProtoReflect.Descriptor instead.
-func (*TenantPolicies) Descriptor() ([]byte, []int) {
+// Deprecated: Use PartitionRules.ProtoReflect.Descriptor instead.
+func (*PartitionRules) Descriptor() ([]byte, []int) {
 	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *TenantPolicies) GetSchema() uint32 {
+func (x *PartitionRules) GetSchema() uint32 {
 	if x != nil {
 		return x.Schema
 	}
 	return 0
 }
 
-func (x *TenantPolicies) GetTenant() string {
+func (x *PartitionRules) GetLogEpoch() uint32 {
 	if x != nil {
-		return x.Tenant
+		return x.LogEpoch
 	}
-	return ""
+	return 0
 }
 
-func (x *TenantPolicies) GetPolicies() []*TenantPolicyInForce {
+func (x *PartitionRules) GetPolicy() *Policy {
 	if x != nil {
-		return x.Policies
+		return x.Policy
 	}
 	return nil
 }
 
-func (x *TenantPolicies) GetBornVersion() int64 {
+func (x *PartitionRules) GetTenants() []*TenantPolicy {
 	if x != nil {
-		return x.BornVersion
-	}
-	return 0
-}
-
-// TenantPolicyInForce is a policy of a tenant and the record that brought it.
-type TenantPolicyInForce struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`       // names the record
-	AtMs          int64                  `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"` // the log time at it
-	Policy        *Policy                `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`          // none: that of the pipeline
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TenantPolicyInForce) Reset() {
-	*x = TenantPolicyInForce{}
-	mi := &file_stillhere_v1_policy_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TenantPolicyInForce) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TenantPolicyInForce) ProtoMessage() {}
-
-func (x *TenantPolicyInForce) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_policy_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TenantPolicyInForce.ProtoReflect.Descriptor instead.
-func (*TenantPolicyInForce) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *TenantPolicyInForce) GetVersion() int64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *TenantPolicyInForce) GetAtMs() int64 {
-	if x != nil {
-		return x.AtMs
-	}
-	return 0
-}
-
-func (x *TenantPolicyInForce) GetPolicy() *Policy {
-	if x != nil {
-		return x.Policy
+		return x.Tenants
 	}
 	return nil
 }
@@ -434,7 +373,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_stillhere_v1_policy_proto_msgTypes[4]
+	mi := &file_stillhere_v1_policy_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +385,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_policy_proto_msgTypes[4]
+	mi := &file_stillhere_v1_policy_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +398,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PolicyRecord) GetSchema() uint32 {
@@ -515,16 +454,12 @@ const file_stillhere_v1_policy_proto_rawDesc = "" +
 	"\fTenantPolicy\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12,\n" +
-	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\"\xa2\x01\n" +
-	"\x0eTenantPolicies\x12\x16\n" +
-	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
-	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12=\n" +
-	"\bpolicies\x18\x03 \x03(\v2!.stillhere.v1.TenantPolicyInForceR\bpolicies\x12!\n" +
-	"\fborn_version\x18\x04 \x01(\x03R\vbornVersion\"r\n" +
-	"\x13TenantPolicyInForce\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x13\n" +
-	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12,\n" +
-	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\"o\n" +
+	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\"\xa9\x01\n" +
+	"\x0ePartitionRules\x12\x16\n" +
+	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
+	"\tlog_epoch\x18\x02 \x01(\rR\blogEpoch\x12,\n" +
+	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x124\n" +
+	"\atenants\x18\x04 \x03(\v2\x1a.stillhere.v1.TenantPolicyR\atenants\"o\n" +
 	"\fPolicyRecord\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12,\n" +
 	"\x06policy\x18\x02 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12\x19\n" +
@@ -542,18 +477,17 @@ func file_stillhere_v1_policy_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_policy_proto_rawDescData
 }
 
-var file_stillhere_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_stillhere_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_stillhere_v1_policy_proto_goTypes = []any{
-	(*Policy)(nil),              // 0: stillhere.v1.Policy
-	(*TenantPolicy)(nil),        // 1: stillhere.v1.TenantPolicy
-	(*TenantPolicies)(nil),      // 2: stillhere.v1.TenantPolicies
-	(*TenantPolicyInForce)(nil), // 3: stillhere.v1.TenantPolicyInForce
-	(*PolicyRecord)(nil),        // 4: stillhere.v1.PolicyRecord
+	(*Policy)(nil),         // 0: stillhere.v1.Policy
+	(*TenantPolicy)(nil),   // 1: stillhere.v1.TenantPolicy
+	(*PartitionRules)(nil), // 2: stillhere.v1.PartitionRules
+	(*PolicyRecord)(nil),   // 3: stillhere.v1.PolicyRecord
 }
 var file_stillhere_v1_policy_proto_depIdxs = []int32{
 	0, // 0: stillhere.v1.TenantPolicy.policy:type_name -> stillhere.v1.Policy
-	3, // 1: stillhere.v1.TenantPolicies.policies:type_name -> stillhere.v1.TenantPolicyInForce
-	0, // 2: stillhere.v1.TenantPolicyInForce.policy:type_name -> stillhere.v1.Policy
+	0, // 1: stillhere.v1.PartitionRules.policy:type_name -> stillhere.v1.Policy
+	1, // 2: stillhere.v1.PartitionRules.tenants:type_name -> stillhere.v1.TenantPolicy
 	0, // 3: stillhere.v1.PolicyRecord.policy:type_name -> stillhere.v1.Policy
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
@@ -573,7 +507,7 @@ func file_stillhere_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_policy_proto_rawDesc), len(file_stillhere_v1_policy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

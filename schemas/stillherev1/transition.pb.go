@@ -353,10 +353,8 @@ func (x *Transition) GetName() string {
 	return ""
 }
 
-// Status is a record of presence.status (compacted): what the detector must
-// know of a user after a restart, beyond what the last minute of heartbeats
-// tells. A tombstone means: offline, visible to everyone. state, since_ms,
-// device_kinds and visibility are as published last.
+// Status is a record of presence.status (compacted): what the newest transition of a user said, and what a
+// detector must know that has lost its snapshot. A tombstone means: offline, visible to everyone.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
@@ -370,73 +368,25 @@ type Status struct {
 	DeviceKinds    []DeviceKind `protobuf:"varint,7,rep,packed,name=device_kinds,json=deviceKinds,proto3,enum=stillhere.v1.DeviceKind" json:"device_kinds,omitempty"`
 	Visibility     Visibility   `protobuf:"varint,8,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
 	Version        int64        `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"` // of the user's newest transition
-	// If no device is present and the last one fell silent: when that one was last
-	// heard; else 0. Unix milliseconds UTC.
-	SilentFromMs int64 `protobuf:"varint,10,opt,name=silent_from_ms,json=silentFromMs,proto3" json:"silent_from_ms,omitempty"`
-	// How much longer than by the policy a silent user stays away, because a gateway
-	// was lost.
-	HeldMs int64 `protobuf:"varint,11,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
-	// The device that was heard last.
-	DeviceId uint32 `protobuf:"varint,12,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// The rate limit of the user's changes: at this log time the bucket lacked so
-	// much, in milliseconds of presence time until it is full.
-	BucketAtMs    int64 `protobuf:"varint,13,opt,name=bucket_at_ms,json=bucketAtMs,proto3" json:"bucket_at_ms,omitempty"`
-	BucketLacksMs int64 `protobuf:"varint,14,opt,name=bucket_lacks_ms,json=bucketLacksMs,proto3" json:"bucket_lacks_ms,omitempty"`
-	// When, by the rules, the change published last came about; 0 if no change can lie before it. A tombstone
-	// has it in the header left_at_ms, as decimal text.
-	PublishedAtMs int64 `protobuf:"varint,15,opt,name=published_at_ms,json=publishedAtMs,proto3" json:"published_at_ms,omitempty"`
-	// Changes that were not published since then.
-	LeftOut uint32 `protobuf:"varint,16,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// The change that waits for the bucket: the user's new state, and since when. 0 if
-	// none waits.
-	PendingState          State      `protobuf:"varint,17,opt,name=pending_state,json=pendingState,proto3,enum=stillhere.v1.State" json:"pending_state,omitempty"`
-	PendingKinds          uint32     `protobuf:"varint,18,opt,name=pending_kinds,json=pendingKinds,proto3" json:"pending_kinds,omitempty"` // bit set of DeviceKind
-	PendingVisibility     Visibility `protobuf:"varint,19,opt,name=pending_visibility,json=pendingVisibility,proto3,enum=stillhere.v1.Visibility" json:"pending_visibility,omitempty"`
-	PendingSinceMs        int64      `protobuf:"varint,20,opt,name=pending_since_ms,json=pendingSinceMs,proto3" json:"pending_since_ms,omitempty"`         // of the state
-	PendingKindsAtMs      int64      `protobuf:"varint,21,opt,name=pending_kinds_at_ms,json=pendingKindsAtMs,proto3" json:"pending_kinds_at_ms,omitempty"` // of the kinds
-	PendingVisibilityAtMs int64      `protobuf:"varint,22,opt,name=pending_visibility_at_ms,json=pendingVisibilityAtMs,proto3" json:"pending_visibility_at_ms,omitempty"`
-	PendingCause          Cause      `protobuf:"varint,23,opt,name=pending_cause,json=pendingCause,proto3,enum=stillhere.v1.Cause" json:"pending_cause,omitempty"` // of the state
-	PendingDeviceId       uint32     `protobuf:"varint,24,opt,name=pending_device_id,json=pendingDeviceId,proto3" json:"pending_device_id,omitempty"`
-	PendingKindsDeviceId  uint32     `protobuf:"varint,25,opt,name=pending_kinds_device_id,json=pendingKindsDeviceId,proto3" json:"pending_kinds_device_id,omitempty"`
-	PendingEvicted        bool       `protobuf:"varint,26,opt,name=pending_evicted,json=pendingEvicted,proto3" json:"pending_evicted,omitempty"` // the kinds changed because a device was evicted
-	// The heartbeats of the user's devices were lost: devices of presumed_kinds count as
-	// heard at presumed_at_ms, and as touched at presumed_active_at_ms.
-	PresumedAtMs       int64  `protobuf:"varint,27,opt,name=presumed_at_ms,json=presumedAtMs,proto3" json:"presumed_at_ms,omitempty"`
-	PresumedActiveAtMs int64  `protobuf:"varint,28,opt,name=presumed_active_at_ms,json=presumedActiveAtMs,proto3" json:"presumed_active_at_ms,omitempty"`
-	PresumedKinds      uint32 `protobuf:"varint,29,opt,name=presumed_kinds,json=presumedKinds,proto3" json:"presumed_kinds,omitempty"` // bit set of DeviceKind
-	// The gateway that held the user longer (held_ms) was drained as planned.
-	Drained bool `protobuf:"varint,30,opt,name=drained,proto3" json:"drained,omitempty"`
-	// The log time from which the bucket's policy is in force; only with a bucket.
-	PolicyAtMs int64 `protobuf:"varint,31,opt,name=policy_at_ms,json=policyAtMs,proto3" json:"policy_at_ms,omitempty"`
 	// When the user, who had hidden, showed again; 0 if no time of a later transition can be
 	// before that. Transitions have no earlier times. Also of an offline user.
-	ShownAtMs int64 `protobuf:"varint,32,opt,name=shown_at_ms,json=shownAtMs,proto3" json:"shown_at_ms,omitempty"`
+	ShownAtMs int64 `protobuf:"varint,10,opt,name=shown_at_ms,json=shownAtMs,proto3" json:"shown_at_ms,omitempty"`
 	// The user is present by devices of lost or drained gateways alone, which have not been
 	// heard for online_ttl and offline_debounce: the instant, in log time, from which on no
 	// gateway could report them. 0: some device is sure to be present, or the user is hidden.
-	UnsureSinceMs int64 `protobuf:"varint,33,opt,name=unsure_since_ms,json=unsureSinceMs,proto3" json:"unsure_since_ms,omitempty"`
+	UnsureSinceMs int64 `protobuf:"varint,11,opt,name=unsure_since_ms,json=unsureSinceMs,proto3" json:"unsure_since_ms,omitempty"`
 	// The status before this one had unsure_since_ms.
-	UnsureEnded bool `protobuf:"varint,34,opt,name=unsure_ended,json=unsureEnded,proto3" json:"unsure_ended,omitempty"`
+	UnsureEnded bool `protobuf:"varint,12,opt,name=unsure_ended,json=unsureEnded,proto3" json:"unsure_ended,omitempty"`
 	// The version of the user's erasure: do not send transitions before it. Until
 	// withheld_until_ms; also of a user of whom nothing else is known.
-	ErasedVersion   int64 `protobuf:"varint,35,opt,name=erased_version,json=erasedVersion,proto3" json:"erased_version,omitempty"`
-	WithheldUntilMs int64 `protobuf:"varint,36,opt,name=withheld_until_ms,json=withheldUntilMs,proto3" json:"withheld_until_ms,omitempty"`
+	ErasedVersion   int64 `protobuf:"varint,13,opt,name=erased_version,json=erasedVersion,proto3" json:"erased_version,omitempty"`
+	WithheldUntilMs int64 `protobuf:"varint,14,opt,name=withheld_until_ms,json=withheldUntilMs,proto3" json:"withheld_until_ms,omitempty"`
 	// The user's name, as in Transition.
-	Tenant string `protobuf:"bytes,37,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Name   string `protobuf:"bytes,38,opt,name=name,proto3" json:"name,omitempty"`
-	// The user is judged by the policy of the tenant, if it has one, from the record on that
-	// this version names; 0: by the pipeline's. Also of an offline user.
-	JudgedFromVersion int64 `protobuf:"varint,40,opt,name=judged_from_version,json=judgedFromVersion,proto3" json:"judged_from_version,omitempty"`
-	// The log time at that record, while a limit may have to wait for it.
-	JudgedFromMs int64 `protobuf:"varint,41,opt,name=judged_from_ms,json=judgedFromMs,proto3" json:"judged_from_ms,omitempty"`
-	// The user was erased, and was judged by the policy of this tenant before, between the
-	// records that these versions name. Set for as long as a restart may re-read them.
-	LapsedFromVersion  int64  `protobuf:"varint,42,opt,name=lapsed_from_version,json=lapsedFromVersion,proto3" json:"lapsed_from_version,omitempty"`
-	LapsedUntilVersion int64  `protobuf:"varint,43,opt,name=lapsed_until_version,json=lapsedUntilVersion,proto3" json:"lapsed_until_version,omitempty"`
-	LapsedTenant       string `protobuf:"bytes,44,opt,name=lapsed_tenant,json=lapsedTenant,proto3" json:"lapsed_tenant,omitempty"`
+	Tenant string `protobuf:"bytes,15,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string `protobuf:"bytes,16,opt,name=name,proto3" json:"name,omitempty"`
 	// Of a user of whom nothing else is known: until this log time, tenant and name are those of
 	// heartbeats without a name.
-	NamedUntilMs  int64 `protobuf:"varint,45,opt,name=named_until_ms,json=namedUntilMs,proto3" json:"named_until_ms,omitempty"`
+	NamedUntilMs  int64 `protobuf:"varint,17,opt,name=named_until_ms,json=namedUntilMs,proto3" json:"named_until_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,160 +484,6 @@ func (x *Status) GetVersion() int64 {
 	return 0
 }
 
-func (x *Status) GetSilentFromMs() int64 {
-	if x != nil {
-		return x.SilentFromMs
-	}
-	return 0
-}
-
-func (x *Status) GetHeldMs() int64 {
-	if x != nil {
-		return x.HeldMs
-	}
-	return 0
-}
-
-func (x *Status) GetDeviceId() uint32 {
-	if x != nil {
-		return x.DeviceId
-	}
-	return 0
-}
-
-func (x *Status) GetBucketAtMs() int64 {
-	if x != nil {
-		return x.BucketAtMs
-	}
-	return 0
-}
-
-func (x *Status) GetBucketLacksMs() int64 {
-	if x != nil {
-		return x.BucketLacksMs
-	}
-	return 0
-}
-
-func (x *Status) GetPublishedAtMs() int64 {
-	if x != nil {
-		return x.PublishedAtMs
-	}
-	return 0
-}
-
-func (x *Status) GetLeftOut() uint32 {
-	if x != nil {
-		return x.LeftOut
-	}
-	return 0
-}
-
-func (x *Status) GetPendingState() State {
-	if x != nil {
-		return x.PendingState
-	}
-	return State_STATE_UNSPECIFIED
-}
-
-func (x *Status) GetPendingKinds() uint32 {
-	if x != nil {
-		return x.PendingKinds
-	}
-	return 0
-}
-
-func (x *Status) GetPendingVisibility() Visibility {
-	if x != nil {
-		return x.PendingVisibility
-	}
-	return Visibility_VISIBILITY_UNSPECIFIED
-}
-
-func (x *Status) GetPendingSinceMs() int64 {
-	if x != nil {
-		return x.PendingSinceMs
-	}
-	return 0
-}
-
-func (x *Status) GetPendingKindsAtMs() int64 {
-	if x != nil {
-		return x.PendingKindsAtMs
-	}
-	return 0
-}
-
-func (x *Status) GetPendingVisibilityAtMs() int64 {
-	if x != nil {
-		return x.PendingVisibilityAtMs
-	}
-	return 0
-}
-
-func (x *Status) GetPendingCause() Cause {
-	if x != nil {
-		return x.PendingCause
-	}
-	return Cause_CAUSE_UNSPECIFIED
-}
-
-func (x *Status) GetPendingDeviceId() uint32 {
-	if x != nil {
-		return x.PendingDeviceId
-	}
-	return 0
-}
-
-func (x *Status) GetPendingKindsDeviceId() uint32 {
-	if x != nil {
-		return x.PendingKindsDeviceId
-	}
-	return 0
-}
-
-func (x *Status) GetPendingEvicted() bool {
-	if x != nil {
-		return x.PendingEvicted
-	}
-	return false
-}
-
-func (x *Status) GetPresumedAtMs() int64 {
-	if x != nil {
-		return x.PresumedAtMs
-	}
-	return 0
-}
-
-func (x *Status) GetPresumedActiveAtMs() int64 {
-	if x != nil {
-		return x.PresumedActiveAtMs
-	}
-	return 0
-}
-
-func (x *Status) GetPresumedKinds() uint32 {
-	if x != nil {
-		return x.PresumedKinds
-	}
-	return 0
-}
-
-func (x *Status) GetDrained() bool {
-	if x != nil {
-		return x.Drained
-	}
-	return false
-}
-
-func (x *Status) GetPolicyAtMs() int64 {
-	if x != nil {
-		return x.PolicyAtMs
-	}
-	return 0
-}
-
 func (x *Status) GetShownAtMs() int64 {
 	if x != nil {
 		return x.ShownAtMs
@@ -737,41 +533,6 @@ func (x *Status) GetName() string {
 	return ""
 }
 
-func (x *Status) GetJudgedFromVersion() int64 {
-	if x != nil {
-		return x.JudgedFromVersion
-	}
-	return 0
-}
-
-func (x *Status) GetJudgedFromMs() int64 {
-	if x != nil {
-		return x.JudgedFromMs
-	}
-	return 0
-}
-
-func (x *Status) GetLapsedFromVersion() int64 {
-	if x != nil {
-		return x.LapsedFromVersion
-	}
-	return 0
-}
-
-func (x *Status) GetLapsedUntilVersion() int64 {
-	if x != nil {
-		return x.LapsedUntilVersion
-	}
-	return 0
-}
-
-func (x *Status) GetLapsedTenant() string {
-	if x != nil {
-		return x.LapsedTenant
-	}
-	return ""
-}
-
 func (x *Status) GetNamedUntilMs() int64 {
 	if x != nil {
 		return x.NamedUntilMs
@@ -804,13 +565,9 @@ type Checkpoint struct {
 	Policy *PolicyInForce `protobuf:"bytes,11,opt,name=policy,proto3" json:"policy,omitempty"`
 	// What a restart reads; see SnapshotName.
 	Snapshot *SnapshotName `protobuf:"bytes,12,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// For each tenant that has or had a policy of its own: a hash of the tenant in the upper half,
-	// a part of the policy's id in the lower; 0 there if it goes by the pipeline's. The policies
-	// are in presence.status.
-	TenantPolicies []uint64 `protobuf:"fixed64,17,rep,packed,name=tenant_policies,json=tenantPolicies,proto3" json:"tenant_policies,omitempty"`
 	// The fingerprints of the masters under which this detector takes heartbeats, the one that signs
 	// first. None: it takes heartbeats that are not signed.
-	Masters       []uint32 `protobuf:"fixed32,18,rep,packed,name=masters,proto3" json:"masters,omitempty"`
+	Masters       []uint32 `protobuf:"fixed32,17,rep,packed,name=masters,proto3" json:"masters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -904,13 +661,6 @@ func (x *Checkpoint) GetPolicy() *PolicyInForce {
 func (x *Checkpoint) GetSnapshot() *SnapshotName {
 	if x != nil {
 		return x.Snapshot
-	}
-	return nil
-}
-
-func (x *Checkpoint) GetTenantPolicies() []uint64 {
-	if x != nil {
-		return x.TenantPolicies
 	}
 	return nil
 }
@@ -1136,7 +886,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
 	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x16 \x01(\tR\x04name\"\xf4\r\n" +
+	"\x04name\x18\x16 \x01(\tR\x04name\"\xf2\x04\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1148,45 +898,16 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
 	"visibility\x18\b \x01(\x0e2\x18.stillhere.v1.VisibilityR\n" +
 	"visibility\x12\x18\n" +
-	"\aversion\x18\t \x01(\x03R\aversion\x12$\n" +
-	"\x0esilent_from_ms\x18\n" +
-	" \x01(\x03R\fsilentFromMs\x12\x17\n" +
-	"\aheld_ms\x18\v \x01(\x03R\x06heldMs\x12\x1b\n" +
-	"\tdevice_id\x18\f \x01(\rR\bdeviceId\x12 \n" +
-	"\fbucket_at_ms\x18\r \x01(\x03R\n" +
-	"bucketAtMs\x12&\n" +
-	"\x0fbucket_lacks_ms\x18\x0e \x01(\x03R\rbucketLacksMs\x12&\n" +
-	"\x0fpublished_at_ms\x18\x0f \x01(\x03R\rpublishedAtMs\x12\x19\n" +
-	"\bleft_out\x18\x10 \x01(\rR\aleftOut\x128\n" +
-	"\rpending_state\x18\x11 \x01(\x0e2\x13.stillhere.v1.StateR\fpendingState\x12#\n" +
-	"\rpending_kinds\x18\x12 \x01(\rR\fpendingKinds\x12G\n" +
-	"\x12pending_visibility\x18\x13 \x01(\x0e2\x18.stillhere.v1.VisibilityR\x11pendingVisibility\x12(\n" +
-	"\x10pending_since_ms\x18\x14 \x01(\x03R\x0ependingSinceMs\x12-\n" +
-	"\x13pending_kinds_at_ms\x18\x15 \x01(\x03R\x10pendingKindsAtMs\x127\n" +
-	"\x18pending_visibility_at_ms\x18\x16 \x01(\x03R\x15pendingVisibilityAtMs\x128\n" +
-	"\rpending_cause\x18\x17 \x01(\x0e2\x13.stillhere.v1.CauseR\fpendingCause\x12*\n" +
-	"\x11pending_device_id\x18\x18 \x01(\rR\x0fpendingDeviceId\x125\n" +
-	"\x17pending_kinds_device_id\x18\x19 \x01(\rR\x14pendingKindsDeviceId\x12'\n" +
-	"\x0fpending_evicted\x18\x1a \x01(\bR\x0ependingEvicted\x12$\n" +
-	"\x0epresumed_at_ms\x18\x1b \x01(\x03R\fpresumedAtMs\x121\n" +
-	"\x15presumed_active_at_ms\x18\x1c \x01(\x03R\x12presumedActiveAtMs\x12%\n" +
-	"\x0epresumed_kinds\x18\x1d \x01(\rR\rpresumedKinds\x12\x18\n" +
-	"\adrained\x18\x1e \x01(\bR\adrained\x12 \n" +
-	"\fpolicy_at_ms\x18\x1f \x01(\x03R\n" +
-	"policyAtMs\x12\x1e\n" +
-	"\vshown_at_ms\x18  \x01(\x03R\tshownAtMs\x12&\n" +
-	"\x0funsure_since_ms\x18! \x01(\x03R\runsureSinceMs\x12!\n" +
-	"\funsure_ended\x18\" \x01(\bR\vunsureEnded\x12%\n" +
-	"\x0eerased_version\x18# \x01(\x03R\rerasedVersion\x12*\n" +
-	"\x11withheld_until_ms\x18$ \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
-	"\x06tenant\x18% \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18& \x01(\tR\x04name\x12.\n" +
-	"\x13judged_from_version\x18( \x01(\x03R\x11judgedFromVersion\x12$\n" +
-	"\x0ejudged_from_ms\x18) \x01(\x03R\fjudgedFromMs\x12.\n" +
-	"\x13lapsed_from_version\x18* \x01(\x03R\x11lapsedFromVersion\x120\n" +
-	"\x14lapsed_until_version\x18+ \x01(\x03R\x12lapsedUntilVersion\x12#\n" +
-	"\rlapsed_tenant\x18, \x01(\tR\flapsedTenant\x12$\n" +
-	"\x0enamed_until_ms\x18- \x01(\x03R\fnamedUntilMs\"\xd6\x03\n" +
+	"\aversion\x18\t \x01(\x03R\aversion\x12\x1e\n" +
+	"\vshown_at_ms\x18\n" +
+	" \x01(\x03R\tshownAtMs\x12&\n" +
+	"\x0funsure_since_ms\x18\v \x01(\x03R\runsureSinceMs\x12!\n" +
+	"\funsure_ended\x18\f \x01(\bR\vunsureEnded\x12%\n" +
+	"\x0eerased_version\x18\r \x01(\x03R\rerasedVersion\x12*\n" +
+	"\x11withheld_until_ms\x18\x0e \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
+	"\x06tenant\x18\x0f \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x10 \x01(\tR\x04name\x12$\n" +
+	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\"\xad\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1199,9 +920,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x05bases\x18\n" +
 	" \x03(\v2\x17.stillhere.v1.EpochBaseR\x05bases\x123\n" +
 	"\x06policy\x18\v \x01(\v2\x1b.stillhere.v1.PolicyInForceR\x06policy\x126\n" +
-	"\bsnapshot\x18\f \x01(\v2\x1a.stillhere.v1.SnapshotNameR\bsnapshot\x12'\n" +
-	"\x0ftenant_policies\x18\x11 \x03(\x06R\x0etenantPolicies\x12\x18\n" +
-	"\amasters\x18\x12 \x03(\aR\amastersB\x0e\n" +
+	"\bsnapshot\x18\f \x01(\v2\x1a.stillhere.v1.SnapshotNameR\bsnapshot\x12\x18\n" +
+	"\amasters\x18\x11 \x03(\aR\amastersB\x0e\n" +
 	"\f_producer_idB\x11\n" +
 	"\x0f_producer_epochJ\x04\bd\x10e\"@\n" +
 	"\tEpochBase\x12\x1b\n" +
@@ -1274,18 +994,15 @@ var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	0,  // 5: stillhere.v1.Status.state:type_name -> stillhere.v1.State
 	8,  // 6: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
 	9,  // 7: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
-	0,  // 8: stillhere.v1.Status.pending_state:type_name -> stillhere.v1.State
-	9,  // 9: stillhere.v1.Status.pending_visibility:type_name -> stillhere.v1.Visibility
-	1,  // 10: stillhere.v1.Status.pending_cause:type_name -> stillhere.v1.Cause
-	5,  // 11: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
-	6,  // 12: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
-	7,  // 13: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
-	10, // 14: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	5,  // 8: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
+	6,  // 9: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
+	7,  // 10: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
+	10, // 11: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_transition_proto_init() }

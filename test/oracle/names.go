@@ -86,20 +86,11 @@ func (w *world) refuses(f *frame, now schemas.Millis) bool {
 		if until <= now {
 			delete(w.left, user)
 			delete(w.names, user)
+			delete(w.judged, user)
+			delete(w.judgedAt, user)
 		}
 	}
-	if f.called == 0 || !w.knows(f.called, f.name) {
-		return false
-	}
-	w.renew(f.called, now)
-	return true
-}
-
-// renew keeps the name of a user who is gone, because another one with the same id is left out at an instant.
-func (w *world) renew(user schemas.UserID, now schemas.Millis) {
-	if w.left[user] != 0 {
-		w.left[user] = now + kept
-	}
+	return f.called != 0 && w.knows(f.called, f.name)
 }
 
 // takeNames stores the names of the users of this partition, and returns these. Of two names of a user
@@ -123,7 +114,6 @@ func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 		case f.forged[row.Row] || !mine(user):
 		case w.knows(user, name):
 			f.forged[row.Row] = true
-			w.renew(user, w.now)
 		default:
 			take(user, name)
 		}
@@ -148,7 +138,7 @@ func (w *world) settleNames() {
 	for user := range w.names {
 		s, ok := w.statuses[user]
 		switch {
-		case ok && !s.Nameless():
+		case ok && !s.Absent():
 			delete(w.left, user)
 		case w.left[user] == 0:
 			w.left[user] = w.now + kept

@@ -102,8 +102,9 @@ type world struct {
 	judged      map[schemas.UserID]string         // by the policies of these tenants
 	judgedAt    map[schemas.UserID]schemas.Millis // since when, of those whom a record named after that policy
 	shown       map[schemas.UserID]schemas.Millis // when users who had hidden showed again
-	statusEpoch uint32                            // the greatest log epoch of a status
-	presumed    []*user                           // whose statuses are to be written
+	kept        uint32                            // the log epoch that a record of the status topic names; 0: none does
+	restartedAt schemas.Millis                    // the log time at the last lossy restart
+	heardAgain  []*user                           // who were unsure until then
 	gateways    []*gateway
 	lifeless    map[lifeless]*life
 	numbered    []numbered
@@ -116,6 +117,7 @@ type world struct {
 	out         []schemas.Transition
 	newest      int   // index of the newest record that a transition names
 	newestBase  int64 // the base of that version
+	newestEpoch uint32
 
 	// Of the record being applied.
 	offset int64
@@ -157,14 +159,14 @@ func (w *world) record(index int) {
 	w.offset, w.caused = r.Offset, map[schemas.UserID]int{}
 	if w.offset-w.base > schemas.MaxVersionOffset {
 		w.epoch, w.base = w.epoch+1, w.offset
-		w.endWaiting()
 	}
+	w.kept = w.epoch
 	if w.advance(r.Time, w.breakerLimit) {
 		w.disarmed = true
 	}
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
 	w.reached = w.before
-	w.writePresumed()
+	w.writeHeardAgain()
 	before := len(w.out)
 	named := w.takeNames(&f)
 	if w.most = len(w.out) + w.log.MostDue; w.log.MostDue == 0 {
@@ -178,7 +180,7 @@ func (w *world) record(index int) {
 	w.settleNames()
 	w.judgeBorn()
 	if len(w.out) > before {
-		w.newest, w.newestBase = index, w.base
+		w.newest, w.newestBase, w.newestEpoch = index, w.base, w.epoch
 	}
 }
 
@@ -189,13 +191,8 @@ func (w *world) apply(f *frame) {
 	}
 	if f.Policy != nil {
 		if *f.Policy != w.policy {
-			for _, u := range w.users {
-				if u.state != schemas.Offline && u.waits == nil {
-					u.bucket = nil
-				}
-			}
 			w.setPolicy(*f.Policy)
-			w.policyFrom = max(w.now, w.policyFrom+1)
+			w.policyFrom = w.now
 			for i := range w.numbered {
 				w.numbered[i].silence = min(w.numbered[i].silence, w.silence)
 			}
@@ -255,14 +252,14 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	erased.state, erased.published.state = schemas.Offline, u.published.state
 	delete(w.judged, id)
 	delete(w.judgedAt, id)
-	at := max(w.now, u.since, u.publishedAt)
+	at := max(w.now, w.earliest(u))
 	w.publish(erased, at, schemas.Erased, 0)
 	w.out[len(w.out)-1].ErasedUntil = until
 	delete(w.users, id)
 	w.user(id).since = at
 	delete(w.names, id)
 	delete(w.left, id)
-	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone, PublishedAt: at})
+	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone})
 	delete(w.shown, id)
 }
 

@@ -74,7 +74,6 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 		why.evicted = len(w.evict(u, 2*w.policy.MaxDevices-1)) > 0 || why.evicted
 	}
 	u.reports = append(u.reports, &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through})
-	u.dirty = u.dirty || u.silent
 	u.silent, u.held, u.drained = false, 0, false
 	idleAfter := w.of(u).idleAfter
 	idle := millis(row.Idle)
@@ -168,8 +167,6 @@ func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through 
 		u.end(r, true)
 	}
 	w.remember(u, bye{device, through, b})
-	// Otherwise a restart could not know whether the bye ended something.
-	u.dirty = u.dirty || len(ended) > 0
 	return len(ended) > 0
 }
 
@@ -331,9 +328,14 @@ func cause(u *user, to schemas.State, why reason) schemas.Cause {
 	return schemas.Bye
 }
 
+// earliest is the instant before which no change of u may be: that of the last one, of a show, or of a lossy restart.
+func (w *world) earliest(u *user) schemas.Millis {
+	return max(u.since, w.shown[u.id], u.publishedAt, w.restartedAt)
+}
+
 // change applies next to u, and publishes it unless it has to wait.
 func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why reason, cause schemas.Cause) {
-	at = max(at, u.since, w.shown[u.id], u.publishedAt)
+	at = max(at, w.earliest(u))
 	if why.row {
 		at = max(at, w.decided())
 	}
@@ -354,7 +356,6 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 		u.waits = &waits{since: u.since}
 	}
 	u.leftOut++
-	u.dirty = true
 	if next.state != u.state {
 		u.waits.cause, u.waits.device, u.since = cause, why.device, at
 	}
@@ -387,7 +388,7 @@ func (w *world) stopWaiting(u *user) {
 	if u.state == u.published.state {
 		u.since = u.waits.since
 	}
-	u.waits, u.dirty = nil, true
+	u.waits = nil
 }
 
 // catchUp publishes what u has become while its changes waited.

@@ -6,7 +6,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// write stores the status of a dirty user.
+// write stores the status of a dirty user: what was published last.
 func (w *world) write(u *user) {
 	w.forgetInstants(u)
 	if u.unsureSince != 0 && !w.unheard(u) {
@@ -16,39 +16,11 @@ func (w *world) write(u *user) {
 		return
 	}
 	u.dirty = false
-	if u.state != schemas.Offline && u.bucket != nil && u.waits == nil && w.full(u) <= w.reached-w.present {
-		u.bucket = nil
-	}
 	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
-		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden),
-		PublishedAt: u.publishedAt, LeftOut: uint32(u.leftOut), UnsureSince: u.unsureSince,
-		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]) - 1}
-	if u.silent {
-		s.SilentFrom, s.Held, s.Drained, s.Device = u.silentFrom, schemas.Millis(u.held), u.drained, u.silentDevice
-	}
-	if u.bucket != nil {
-		s.PolicyAt = w.policyFrom
-		s.Bucket = schemas.Bucket{At: u.bucket.at, Lacks: schemas.Millis(u.bucket.lacks)}
-	}
-	if p := u.waits; p != nil {
-		s.Since = p.since
-		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibility(u.hidden), Since: u.since,
-			KindsAt: p.kindsAt, VisibilityAt: p.visibilityAt, Cause: p.cause, Device: p.device,
-			KindsDevice: p.kindsDevice, Evicted: p.kindsCause == schemas.DeviceEvicted}
-	}
-	for _, r := range u.of(0) {
-		s.Presumed = schemas.Presumed{At: r.seen, Active: r.seen - r.idle, Kinds: s.Presumed.Kinds.With(r.kind)}
-	}
-	s.ShownAt = w.shown[u.id]
-	left := s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.waits == nil
-	if left {
-		s.PublishedAt = max(s.PublishedAt, s.Since)
-	}
-	if _, judged := w.judged[u.id]; judged {
-		s.JudgedFrom = s.Version // of any record
-	} else if left && u.bucket == nil {
-		s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, ShownAt: s.ShownAt,
-			PublishedAt: s.PublishedAt}
+		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden), UnsureSince: u.unsureSince,
+		ShownAt: w.shown[u.id]}
+	if u.waits != nil {
+		s.Since = u.waits.since
 	}
 	w.store(s)
 }
@@ -59,13 +31,9 @@ func (w *world) store(s schemas.Status) {
 		w.unsure = append(w.unsure, Unsure{User: s.User, Offset: w.offset, Since: s.UnsureSince})
 	}
 	w.statuses[s.User] = s
-	if !s.Nameless() {
+	if !s.Absent() {
 		delete(w.unsaved, s.User)
 	}
-	if s.Tombstone() { // which may have a header
-		return
-	}
-	w.statusEpoch = max(w.statusEpoch, s.Version.LogEpoch())
 }
 
 // restart returns the world after a lossy restart, and the indices of records that are handled
@@ -73,10 +41,13 @@ func (w *world) store(s schemas.Status) {
 // restore users.
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
-	n.out, n.newest, n.newestBase, n.statuses, n.statusEpoch = w.out, w.newest, w.newestBase, w.statuses, w.statusEpoch
-	n.names, n.left, n.tenants, n.judged, n.judgedAt = w.names, w.left, w.tenants, w.judged, w.judgedAt
+	n.out, n.newest, n.newestBase, n.newestEpoch, n.statuses, n.kept = w.out, w.newest, w.newestBase, w.newestEpoch, w.statuses, w.kept
+	n.names, n.left, n.tenants = w.names, w.left, w.tenants
 	n.unsure, n.offset = w.unsure, w.offset
 	n.epoch, n.base = w.epoch, w.base
+	if w.kept != 0 {
+		n.setPolicy(w.policy)
+	}
 	next := loss.Before + loss.Skip
 	if loss.Commit {
 		known := w.handled(loss.Kept)
@@ -85,19 +56,13 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 		}
 		n.pass(loss.Kept[:known])
 	} else {
-		n.setPolicy(w.policy)
-		n.policyFrom = w.policyFrom
-		n.now = w.now
+		n.policyFrom, n.now = w.policyFrom, w.now
 	}
-	published := w.publishedEpoch()
-	if loss.Commit && published == 0 {
+	switch {
+	case loss.Commit && w.kept == 0:
 		n.epoch, n.base = w.log.LogEpoch, 0
-	} else if loss.Commit || loss.Epoch {
-		n.endWaiting()
+	case loss.Commit, loss.Epoch:
 		n.epoch, n.base = w.epoch+1, 0
-		if loss.Commit {
-			n.epoch = published + 1
-		}
 		if next < len(w.log.Records) && w.log.Records[next].Offset > schemas.MaxVersionOffset/2 {
 			n.base = w.log.Records[next].Offset
 		}
@@ -106,6 +71,7 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 	if loss.Commit {
 		n.continueFrom(n.latest())
 	}
+	n.restartedAt = n.now
 	n.x = n.presence(n.now) - n.lateness
 	if n.stopped != 0 {
 		n.x = n.presence(n.now)
@@ -114,26 +80,19 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 	return n, again
 }
 
-// pass applies only the time and the policy of records that had been handled before the commit was
-// lost.
+// pass applies only the time of records that had been handled before the commit was lost.
 func (w *world) pass(indices []int) {
 	for _, i := range indices {
 		r := &w.log.Records[i]
-		f, counts := w.log.read(r, max(w.now, r.Time))
-		if !counts {
-			continue
-		}
-		w.advance(r.Time, w.breakerLimit)
-		if f.Policy != nil && *f.Policy != w.policy {
-			w.setPolicy(*f.Policy)
-			w.policyFrom = max(w.now, w.policyFrom+1)
+		if _, counts := w.log.read(r, max(w.now, r.Time)); counts {
+			w.advance(r.Time, w.breakerLimit)
 		}
 	}
 }
 
 // handled is how many of the records count as handled after a lost commit.
 func (w *world) handled(kept []int) int {
-	if i := slices.Index(kept, w.newest); i >= 0 && w.newestBase == 0 {
+	if i := slices.Index(kept, w.newest); i >= 0 && w.newestBase == 0 && w.newestEpoch == w.kept {
 		return i + 1
 	}
 	latest, now := w.latestChange(), schemas.Millis(0)
@@ -151,16 +110,6 @@ func (w *world) handled(kept []int) int {
 	return len(kept)
 }
 
-// publishedEpoch is the greatest log epoch of transitions and statuses, also of superseded
-// statuses: the topic has them until it is compacted.
-func (w *world) publishedEpoch() uint32 {
-	epoch := w.statusEpoch
-	for i := range w.out {
-		epoch = max(epoch, w.out[i].Version.LogEpoch())
-	}
-	return epoch
-}
-
 // latestChange is the latest instant of a transition.
 func (w *world) latestChange() (latest schemas.Millis) {
 	for i := range w.out {
@@ -173,10 +122,7 @@ func (w *world) latestChange() (latest schemas.Millis) {
 func (w *world) latest() schemas.Millis {
 	latest := w.latestChange()
 	for _, u := range w.users {
-		latest = max(latest, u.since, u.lastSeen, u.lastActive, u.publishedAt)
-		if u.bucket != nil {
-			latest = max(latest, u.bucket.at)
-		}
+		latest = max(latest, u.since, u.lastSeen, u.lastActive)
 	}
 	return latest
 }
@@ -191,33 +137,23 @@ func (w *world) continueFrom(latest schemas.Millis) {
 // adopt restores users from their statuses.
 func (w *world) adopt() {
 	for id, s := range w.statuses {
-		u := w.user(id)
-		u.shown = shown{s.State, s.Kinds, s.Visibility == schemas.Nobody}
-		u.published = u.shown
-		u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, s.LastSeen
 		if s.ShownAt != 0 {
 			w.shown[id] = s.ShownAt
 		}
-		u.publishedAt, u.leftOut = s.PublishedAt, int(s.LeftOut)
-		if s.State == schemas.Offline && s.Visibility == schemas.Everyone && s.Pending.State == 0 {
-			u.since, u.publishedAt = max(s.Since, s.PublishedAt), 0
+		if s.Absent() {
+			continue
 		}
-		switch {
-		case s.State != schemas.Offline && s.Pending.State == 0 && s.PolicyAt != w.policyFrom:
-		case s.Bucket.Lacks > 0:
-			u.bucket = &bucket{s.Bucket.At, millis(s.Bucket.Lacks)}
-		}
-		if p := s.Pending; p.State != 0 {
-			u.waits = &waits{since: s.Since, cause: p.Cause, device: p.Device, kindsDevice: p.KindsDevice,
-				kindsAt: p.KindsAt, visibilityAt: p.VisibilityAt, kindsCause: schemas.DevicesChanged}
-			if p.Evicted {
-				u.waits.kindsCause = schemas.DeviceEvicted
-			}
-			u.shown, u.since = shown{p.State, p.Kinds, p.Visibility == schemas.Nobody}, p.Since
-		}
-		if s.SilentFrom != 0 {
-			u.silent, u.silentFrom, u.held = true, s.SilentFrom, millis(s.Held)
-			u.drained, u.silentDevice = s.Drained, s.Device
+		u := w.user(id)
+		u.shown = shown{s.State, s.Kinds, s.Visibility == schemas.Nobody}
+		u.published = u.shown
+		u.since, u.lastActive, u.lastSeen, u.unsureSince = s.Since, s.LastActive, s.LastSeen, s.UnsureSince
+	}
+	for _, t := range w.tenants {
+		t.from = 0
+	}
+	for id, name := range w.names {
+		if w.tenants[name.Tenant] != nil {
+			w.judged[id] = name.Tenant
 		}
 	}
 }
@@ -226,11 +162,12 @@ func (w *world) adopt() {
 func (w *world) presume() {
 	for _, id := range w.ids() {
 		u := w.users[id]
-		if u.state != schemas.Offline && !u.silent {
+		if u.state != schemas.Offline {
 			w.presumeReports(u)
-			w.presumed = append(w.presumed, u)
 		}
-		w.forget(u)
+		if u.unsureSince != 0 {
+			w.heardAgain = append(w.heardAgain, u)
+		}
 	}
 }
 
@@ -249,11 +186,10 @@ func (w *world) presumeReports(u *user) {
 	u.lastSeen = max(u.lastSeen, w.now)
 }
 
-// writePresumed writes the statuses of users with presumed reports.
-func (w *world) writePresumed() {
-	for _, u := range w.presumed {
-		u.dirty = true
+// writeHeardAgain writes the statuses of users who are not unsure any more since a lossy restart.
+func (w *world) writeHeardAgain() {
+	for _, u := range w.heardAgain {
 		w.write(u)
 	}
-	w.presumed = nil
+	w.heardAgain = nil
 }

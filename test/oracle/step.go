@@ -117,7 +117,7 @@ func (w *world) step(u *user, limit millis, joins bool) {
 		w.catchUp(u, limit)
 	}
 	if u.state == schemas.Offline && u.waits == nil && u.bucket != nil && w.full(u) <= limit {
-		u.bucket, u.leftOut, u.dirty = nil, 0, true
+		u.bucket, u.leftOut = nil, 0
 	}
 	w.forget(u)
 }
@@ -129,7 +129,6 @@ func (w *world) fellSilent(u *user, ended []*report, held millis, drained bool) 
 		u.silentDevice = min(u.silentDevice, r.device)
 		u.silentFrom = max(u.silentFrom, r.seen)
 	}
-	u.dirty = true
 }
 
 // place is the place of a report in the release queue.

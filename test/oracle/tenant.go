@@ -44,9 +44,6 @@ func (w *world) judgeNamed(named []schemas.UserID) {
 			continue
 		}
 		w.judged[id], w.judgedAt[id] = name, w.now
-		u := w.user(id)
-		u.dirty = true
-		w.forget(u)
 	}
 }
 
@@ -58,11 +55,9 @@ func (w *world) applyTenantPolicy(f *schemas.TenantPolicy) {
 	case known == nil:
 		w.tenants[f.Tenant] = &tenant{f.Policy, w.now}
 		w.born = append(w.born, f.Tenant)
-		w.statusEpoch = max(w.statusEpoch, w.epoch)
 	case (f.Policy == nil) == (known.policy == nil) && w.policy.For(f.Policy) == w.policy.For(known.policy):
 	default:
 		known.policy, known.from = f.Policy, w.now
-		w.statusEpoch = max(w.statusEpoch, w.epoch)
 	}
 }
 
@@ -70,18 +65,10 @@ func (w *world) applyTenantPolicy(f *schemas.TenantPolicy) {
 func (w *world) judgeBorn() {
 	for _, name := range w.born {
 		for id, known := range w.names {
-			if known.Tenant == name && w.left[id] == 0 {
+			if known.Tenant == name {
 				w.judged[id] = name
 			}
 		}
 	}
 	w.born = nil
-}
-
-// endWaiting ends that limits wait for the policies of tenants: a log epoch begins.
-func (w *world) endWaiting() {
-	for _, t := range w.tenants {
-		t.from = 0
-	}
-	w.judgedAt = map[schemas.UserID]schemas.Millis{}
 }

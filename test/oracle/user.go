@@ -102,10 +102,7 @@ func (u *user) of(device schemas.DeviceID) []*report {
 // end removes a report. With leaves, its last touch counts for lastActive.
 func (u *user) end(ended *report, leaves bool) {
 	if leaves {
-		if ended.touched() > u.lastActive {
-			u.lastActive, u.dirty = ended.touched(), true
-		}
-		u.dirty = u.dirty || len(u.of(0)) > 0
+		u.lastActive = max(u.lastActive, ended.touched())
 	}
 	u.reports = slices.DeleteFunc(u.reports, func(r *report) bool { return r == ended })
 }

@@ -199,24 +199,23 @@ func differences(got, want []schemas.Transition) (n int) {
 // transition.
 func (j *judgement) statuses(p int32) {
 	j.Helper()
-	last, filling := map[schemas.UserID]schemas.Version{}, map[schemas.UserID]bool{}
+	last, named := map[schemas.UserID]schemas.Version{}, map[schemas.UserID]bool{}
 	err := j.reader.Read(j.Context(), schemas.Statuses, p, -1, -1, true, func(r *schemas.Record) error {
-		if schemas.IsPolicyKey(r.Key) {
+		if schemas.IsRulesKey(r.Key) {
 			return nil
 		}
 		user, err := schemas.UserOfKey(r.Key)
 		if err != nil {
 			return err
 		}
-		filling[user] = false
+		named[user] = false
 		if last[user] = 0; r.Value != nil {
 			status, err := schemas.DecodeStatus(r.Value)
 			if err != nil {
 				return err
 			}
 			last[user] = status.Version
-			kept := status.JudgedFrom != 0 || status.NamedUntil != 0
-			filling[user] = status.State == schemas.Offline && (status.Bucket.Lacks > 0 || kept)
+			named[user] = status.NamedUntil != 0
 			j.isCalled(fmt.Sprintf("record %d of the statuses, partition %d,", r.Offset, p), user, status.Name)
 		}
 		return nil
@@ -229,9 +228,8 @@ func (j *judgement) statuses(p int32) {
 			continue
 		}
 		want := t.Version
-		if t.To == schemas.Offline && t.Visibility != schemas.Nobody && !filling[user] {
-			// The tombstone comes when the user's bucket of changes is full again, and ten minutes later if the
-			// user has a name. Users who are judged by the policy of their tenant keep a status.
+		if t.To == schemas.Offline && t.Visibility != schemas.Nobody && !named[user] {
+			// The tombstone of a user with a name comes ten minutes later.
 			want = 0
 		}
 		if got := last[user]; got != want && (want == 0 || got < want || !withoutTransition(got)) {

@@ -32,7 +32,7 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 			if err := policy.SetTenant(ctx, clusterOf(w.config), t, w.log); err != nil {
 				w.Fatal(err)
 			}
-			if err := policy.AwaitTenant(ctx, clusterOf(w.config), t, 2, func(int32, int32) {}); err != nil {
+			if err := policy.Await(ctx, clusterOf(w.config), func(int, int) {}); err != nil {
 				w.Fatal(err)
 			}
 		}

@@ -162,8 +162,8 @@ func newTrial(p Policy, from Source, known *people, o Options) (*trial, error) {
 	t.o = Outcome{Policy: p.Name, PolicyID: judged.ID(), Causes: map[string]int64{}}
 	for id := range partitions {
 		m := liveness.New(pipeline, id, partitions, 1, 0)
+		m.AdoptRules(&schemas.PartitionRules{Policy: pipeline, Tenants: own})
 		for _, of := range own {
-			m.AdoptPolicies(&schemas.TenantPolicies{Tenant: of.Tenant, Policies: []schemas.TenantPolicyInForce{{Policy: of.Policy}}})
 			if known != nil {
 				known.in(of.Tenant, id, partitions, func(user schemas.UserID) { m.Named(user, of.Tenant) })
 			}

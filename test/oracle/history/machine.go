@@ -145,7 +145,7 @@ func (d *run) flush(offset, next int64) {
 
 // noteUnsure notes whether the status of a user says something else than the one before.
 func (d *run) noteUnsure(offset int64, r *schemas.Record) {
-	if schemas.IsPolicyKey(r.Key) {
+	if schemas.IsRulesKey(r.Key) {
 		return
 	}
 	user, err := schemas.UserOfKey(r.Key)
@@ -198,8 +198,7 @@ func (d *run) begin() {
 	must(d.partition.Restore(context.Background(), d.commit, d.read))
 }
 
-// compact drops statuses and policies of tenants that have newer ones, as the broker does now and then. It leaves
-// those of users whose newest record is a tombstone: a log epoch that no other record names must be found again.
+// compact drops records that have newer ones, and tombstones, as the broker does now and then.
 func (d *run) compact() {
 	newest := map[string]int{}
 	for i, r := range d.statuses {
@@ -207,7 +206,7 @@ func (d *run) compact() {
 	}
 	n := 0
 	for i, r := range d.statuses {
-		if last := newest[string(r.Key)]; last == i || d.statuses[last].Value == nil {
+		if newest[string(r.Key)] == i && r.Value != nil {
 			d.statuses[n] = r
 			n++
 		}

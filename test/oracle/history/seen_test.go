@@ -10,8 +10,10 @@ import (
 func TestTheCountsAreThoseOfTheStatusesHoweverOftenTheDetectorIsKilled(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 1000) {
+		h := fromSeed(seed)
+		h.Settings.FlapBurst = 0 // every change is published
 		for name, runs := range map[string]Runs{"undisturbed": {}, "killed": killed(seed)} {
-			d := runs.run(endingInATick(fromSeed(seed)))
+			d := runs.run(endingInATick(h))
 			var got *schemas.Counts
 			for _, s := range d.seen {
 				if s.Counts != nil {
@@ -60,10 +62,13 @@ func endingInATick(h *History) oracle.Log {
 	return l
 }
 
-// counted counts visible present users by the statuses at the end of a run, as judged.
+// counted counts visible present users by the statuses at the end of a run.
 func counted(d *run) (c schemas.Counts) {
 	newest := map[schemas.UserID]*schemas.Status{}
 	for i := range d.statuses {
+		if schemas.IsRulesKey(d.statuses[i].Key) {
+			continue
+		}
 		user, err := schemas.UserOfKey(d.statuses[i].Key)
 		must(err)
 		delete(newest, user)
@@ -73,19 +78,15 @@ func counted(d *run) (c schemas.Counts) {
 		}
 	}
 	for _, s := range newest {
-		state, kinds, visibility := s.State, s.Kinds, s.Visibility
-		if p := s.Pending; p.State != 0 {
-			state, kinds, visibility = p.State, p.Kinds, p.Visibility
-		}
-		if visibility == schemas.Nobody || state == schemas.Offline {
+		if s.Absent() || s.Visibility == schemas.Nobody {
 			continue
 		}
 		one := schemas.Counts{Online: 1}
-		if state == schemas.Away {
+		if s.State == schemas.Away {
 			one = schemas.Counts{Away: 1}
 		}
 		for i, kind := range schemas.Kinds {
-			if kinds&(1<<kind) != 0 {
+			if s.Kinds&(1<<kind) != 0 {
 				one.ByKind[i] = 1
 			}
 		}

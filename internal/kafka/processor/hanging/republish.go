@@ -50,7 +50,7 @@ func (e *Ender) coming(h kadm.DescribedProducer, committed commits) func(*kgo.Re
 				last = beyond(h.Partition, t.Version)
 			}
 		case schemas.Statuses.Name(e.Config.Prefix):
-			if s, err := schemas.DecodeStatus(r.Value); err == nil && r.Value != nil && !schemas.IsPolicyKey(r.Key) {
+			if s, err := schemas.DecodeStatus(r.Value); err == nil && r.Value != nil && !schemas.IsRulesKey(r.Key) {
 				last = beyond(h.Partition, s.Version)
 			}
 		case schemas.DeadLetter.Name(e.Config.Prefix):
