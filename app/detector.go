@@ -43,7 +43,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	}
 	if n := crashpoint.Bound("STILLHERE_SNAPSHOT_MILLIS"); n > 0 {
 		often := time.Duration(n) * time.Millisecond
-		config.Snapshots = detector.Cadence{Least: often, Most: often, Step: 1}
+		config.Snapshots = detector.Cadence{Least: often, Most: often, Step: 8}
 	}
 	cluster := p.cluster
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {

@@ -28,6 +28,17 @@ func TestNoFailOverOfApacheKafkaChangesWhatIsCommitted(t *testing.T) {
 	kafkaStorms(t, 3)
 }
 
+// It takes half a minute, most of which Kafka needs to start.
+func TestNoDeathAtASnapshotChangesWhatIsCommittedOnRealServers(t *testing.T) {
+	testkit.NeedKafka(t)
+	s := emptyStorm(t, testkit.Modes()[0])
+	s.connect(testkit.StartServers(t, "--only", "kafka").Brokers()...)
+	s.points = snapshotPoints
+	s.fates = s.crashes(2)
+	s.blow(false)
+	s.diedAtAll(2)
+}
+
 // kafkaStorms are one after the other: each kills brokers, and needs all of the machine.
 func kafkaStorms(t *testing.T, brokers int) {
 	testkit.NeedKafka(t)

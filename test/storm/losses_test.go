@@ -77,6 +77,11 @@ func lossyStormOf(t *testing.T, m testkit.Mode) {
 		}
 		l.work()
 		losses[int(i)%len(losses)].lose(l)
+		for n, d := range l.residents {
+			if d.program == nil { // it dies at its first record, which writes a snapshot
+				d.start(snapshotPoints[(int(i)+n)%len(snapshotPoints)] + ":1")
+			}
+		}
 		s.count("losses", 1)
 	}
 	l.work()
@@ -190,9 +195,17 @@ func (l *lossyStorm) bury(d *detectorProcess) {
 	if point, ok := d.point(); ok {
 		d.count("crashes", 1)
 		d.count("at "+point, 1)
+		if strings.HasPrefix(point, "snapshot.") && l.saysOfALoss(d.program.Err.String()) {
+			d.count("at first records", 1)
+		}
 	}
 	l.listen(d)
 	d.ended()
+}
+
+// saysOfALoss reports whether a log is of a lossy restart.
+func (l *lossyStorm) saysOfALoss(log string) bool {
+	return slices.ContainsFunc(l.expected[1:], func(said string) bool { return said != "" && strings.Contains(log, said) })
 }
 
 // listen counts what a detector has said of losses.
@@ -383,9 +396,12 @@ func (l *lossyStorm) judge() {
 			l.Errorf("user %d is called %s all the time, and the last change has the name %q", user, l.people[user], list[len(list)-1].Name)
 		}
 	}
-	l.Logf("%d losses, %d kills, %d of them at crash points, %d restores; %d changes of %d users in %s, names written %d times; said: %v",
-		l.counts["losses"], l.counts["kills"], l.counts["crashes"], l.counts["restores"], len(events), len(users), time.Since(l.begun).Round(time.Second),
+	l.Logf("%d losses, %d kills, %d of them at crash points, %d of these at the first record after a loss, %d restores; %d changes of %d users in %s, names written %d times; said: %v",
+		l.counts["losses"], l.counts["kills"], l.counts["crashes"], l.counts["at first records"], l.counts["restores"], len(events), len(users), time.Since(l.begun).Round(time.Second),
 		j.named, l.said)
+	if l.counts["at first records"] < l.counts["losses"]/2 { // one was under running detectors
+		l.Errorf("only %d deaths at the first record after a loss", l.counts["at first records"])
+	}
 	for _, loss := range losses[:min(l.counts["losses"], len(losses))] {
 		if loss.said != "" && l.said[loss.said] == 0 {
 			l.Errorf("no detector has said %q after a loss of %s", loss.said, loss.name)

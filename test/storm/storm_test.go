@@ -71,13 +71,19 @@ func TestNoCrashPointChangesWhatIsCommitted(t *testing.T) {
 		times := int(half(testkit.Number(t, "STILLHERE_STORM_POINTS", 1)))
 		s.fates = s.crashes(times)
 		s.blow(false)
-		for _, point := range crashPoints {
-			t.Logf("%-17s %4d deaths there", point, s.counts["at "+point])
-			if s.counts["at "+point] < times {
-				t.Errorf("only %d deaths at %s, there must be %d", s.counts["at "+point], point, times)
-			}
-		}
+		s.diedAtAll(times)
 	})
+}
+
+// diedAtAll checks that detectors have died so often at each crash point.
+func (s *storm) diedAtAll(times int) {
+	s.Helper()
+	for _, point := range s.points {
+		s.Logf("%-17s %4d deaths there", point, s.counts["at "+point])
+		if s.counts["at "+point] < times {
+			s.Errorf("only %d deaths at %s, there must be %d", s.counts["at "+point], point, times)
+		}
+	}
 }
 
 func TestNoFrozenDetectorChangesWhatIsCommitted(t *testing.T) {
@@ -136,7 +142,7 @@ type storm struct {
 
 func newStorm(t *testing.T, m testkit.Mode, brokerFlags ...string) *storm {
 	s := emptyStorm(t, m)
-	s.points, s.environment = crashPoints, manySnapshots
+	s.environment = manySnapshots
 	s.broker = testkit.Start(t, testkit.Binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
 	testkit.Until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.Out.Lines()) > 0 })
 	s.connect(strings.TrimPrefix(s.broker.Out.Lines()[0], "ready "))
@@ -145,7 +151,7 @@ func newStorm(t *testing.T, m testkit.Mode, brokerFlags ...string) *storm {
 
 func emptyStorm(t *testing.T, m testkit.Mode) *storm {
 	s := &storm{T: t, mode: m, flags: m.Flags(t), path: testkit.Binary(t, "stillhere-crashpoints"), seed: uint64(testkit.Number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
-		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}, points: crashPoints}
+		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}, points: crashPoints, environment: manySnapshots[:1]}
 	t.Logf("seed %d", s.seed)
 	return s
 }
