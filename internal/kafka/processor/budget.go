@@ -35,8 +35,8 @@ func (b *budget) spend(out *stream.Outbox) {
 // maxLimitShift is where halving ends: 24 halvings make a byte of 16 MiB.
 const maxLimitShift = 24
 
-// transactionLimit is how much one transaction may hold. The output of one record, or of one slice
-// of it, is written even if it is larger.
+// transactionLimit is how much one transaction may hold. The output of one record is
+// written even if it is larger.
 func (p *Processor) transactionLimit() budget {
 	shift := p.limitShift.Load()
 	return budget{

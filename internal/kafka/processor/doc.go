@@ -8,8 +8,7 @@
 //
 // A transaction begins with the first output and is committed Config.CommitInterval after the last
 // one began; offsets without output wait for Config.IdleCommitInterval. It holds
-// Config.MaxTransactionRecords at most, and less while the brokers are slow. The output of a
-// SlicedTask for one record may need several transactions. Forwards go through the plain Producer and
+// Config.MaxTransactionRecords at most, and less while the brokers are slow. Forwards go through the plain Producer and
 // are acknowledged before the transaction ends. Every Config.TickInterval the owner of a partition of
 // the heartbeats appends a tick to it.
 //
@@ -17,7 +16,7 @@
 //
 //	restoring → running → (task failed) restoring … → parked
 //
-// While it is restoring, its task reads the statuses and heartbeats that it needs, and nothing is
+// While it is restoring, its task reads what it needs, and nothing is
 // fetched. When its task returns an error or panics, what it had handled is committed with the work
 // of the others, and this partition alone is restored, after a pause that grows. After
 // Config.MaxFailures failures at one record it is parked until the process restarts or another one

@@ -82,7 +82,7 @@ type handleResult struct {
 	handled
 	out     *stream.Outbox
 	records int
-	parts   int           // records and slices that had output
+	parts   int           // records that had output
 	rest    []*kgo.Record // records that the budget had no room for
 	more    bool          // of StoppingTask.Stop
 	err     error

@@ -41,7 +41,7 @@ type session struct {
 	begunAt     time.Time     // of the transaction
 	outputs     []*kgo.Record // of the transaction, until it is committed
 	outputBytes int
-	outputParts int // records and slices that they are the output of
+	outputParts int // records that they are the output of
 	produceErr  atomic.Pointer[error]
 	written     atomic.Int64 // records of transactions that were acknowledged
 	forwards    *forwards
