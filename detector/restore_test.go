@@ -59,6 +59,42 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 	}
 }
 
+// Brokers stamp heartbeats, detectors stamp what comes of them.
+func TestClocksThatDifferRefuseNoStatusAndLeaveNobodyOnline(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []schemas.Millis{-300_000, 300_000} {
+		for _, lost := range []bool{false, true} {
+			l := newLog(t, 0, 1)
+			l.restore(-1, "")
+			l.write(start, beat(1, 0))
+			for _, records := range [][]schemas.Record{l.statuses, l.published} {
+				for i := range records {
+					records[i].Time += skew
+				}
+			}
+			committed, metadata := l.p.Next(), l.p.Checkpoint()
+			if l.snapshots = nil; lost {
+				committed, metadata = -1, ""
+			}
+			l.restore(committed, metadata)
+			left := 0
+			for at := start + 1000; at <= start+600_000; at += 1000 {
+				if l.write(at, schemas.AppendTick(nil)); len(l.out.Rejected) > 0 {
+					t.Errorf("skew %d, commit lost %v: %v", skew, lost, l.out.Rejected[0].Reason)
+				}
+				for _, tr := range l.transitions() {
+					if tr.To == schemas.Offline {
+						left++
+					}
+				}
+			}
+			if left != 1 {
+				t.Errorf("skew %d, commit lost %v: the user left %d times", skew, lost, left)
+			}
+		}
+	}
+}
+
 // The dates are on both sides of the wraps that shorter fields have, and the last has run ahead of its broker.
 func TestAStatusIsUnsureSinceAnInstantOfItsLogWhateverTheDate(t *testing.T) {
 	t.Parallel()

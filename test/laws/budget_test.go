@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15750, 14400},
 	"lastseen": {9350, 9050},
 	"schemas":  {3000, 2350},
-	"test":     {0, 30650},
+	"test":     {0, 30600},
 	"tools":    {5850, 2250},
 }
 
