@@ -11,10 +11,6 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// MaxMetadata bounds the metadata text of a committed offset, in bytes. Brokers refuse more than 4,096
-// (offset.metadata.max.bytes), and then a partition can commit nothing.
-const MaxMetadata = 3999
-
 // Span is an interval of log time: from Start up to but without End.
 type Span struct{ Start, End Millis }
 

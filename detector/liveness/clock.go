@@ -11,8 +11,7 @@ import (
 // ../DESIGN.md.
 const maxStep = 5000
 
-// maxFrozen bounds the list of frozen spans, so that it fits in the metadata of a committed offset
-// (schemas.MaxMetadata). If there are more outages before one limit is reached, the oldest count as silence.
+// maxFrozen bounds the list of frozen spans, which every snapshot has. If there are more outages before one limit is reached, the oldest count as silence.
 const maxFrozen = 64
 
 // presence is an instant or a length in presence time, milliseconds. It is a type of its own so

@@ -907,7 +907,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x11withheld_until_ms\x18\x0e \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x0f \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x10 \x01(\tR\x04name\x12$\n" +
-	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\"\xad\x03\n" +
+	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\"\xa7\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -923,7 +923,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bsnapshot\x18\f \x01(\v2\x1a.stillhere.v1.SnapshotNameR\bsnapshot\x12\x18\n" +
 	"\amasters\x18\x11 \x03(\aR\amastersB\x0e\n" +
 	"\f_producer_idB\x11\n" +
-	"\x0f_producer_epochJ\x04\bd\x10e\"@\n" +
+	"\x0f_producer_epoch\"@\n" +
 	"\tEpochBase\x12\x1b\n" +
 	"\tlog_epoch\x18\x01 \x01(\rR\blogEpoch\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\"j\n" +
