@@ -66,7 +66,7 @@ func TestAPolicyOfThePastIsKnownByItsID(t *testing.T) {
 	k.types(1, []string{"policy 0123456789ab was never in force here"}, "policy", "show", "0123456789ab")
 	k.types(2, []string{"--tenant: an id names one policy"}, "policy", "show", old, "--tenant", "acme")
 	k.types(0, []string{"online_ttl: 45s → 30s"}, "policy", "set", "--online-ttl", "30s")
-	k.types(0, []string{"first since the beginning; last since 20", "now for: pipeline"}, "policy", "show", old)
+	k.types(0, []string{"first since the beginning, as the topic of policies says; last since 20", "now for: pipeline"}, "policy", "show", old)
 	k.types(0, []string{"LAST (UTC)"}, "policy", "show", "all")
 }
 

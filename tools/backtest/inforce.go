@@ -50,6 +50,11 @@ func inForce(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, pa
 			break
 		}
 	}
+	if in.Policy == nil {
+		if err := in.onlyKnown(ctx, reader, since); err != nil {
+			return in, err
+		}
+	}
 	if !cluster.Users.Text() {
 		return in, nil
 	}
@@ -71,6 +76,25 @@ func inForce(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, pa
 		in.Tenants[i] = t.TenantPolicy
 	}
 	return in, nil
+}
+
+// onlyKnown sets the policy to the only one that was in force by an instant, if there is only one: which of several
+// was the last, nothing says once another one is in force.
+func (in *InForce) onlyKnown(ctx context.Context, reader *kafka.Reader, since schemas.Millis) error {
+	known, err := policy.ReadKnown(ctx, reader, nil, nil)
+	if err != nil {
+		return err
+	}
+	var before []schemas.Policy
+	for _, p := range known.All {
+		if p.Since <= since {
+			before = append(before, p.Policy)
+		}
+	}
+	if len(before) == 1 {
+		in.Policy = &before[0]
+	}
+	return nil
 }
 
 // oldest is when the oldest record of the heartbeats was written; 0: there is none.
