@@ -109,7 +109,7 @@ func (p *Partition) Stop(out *stream.Outbox) (more bool) {
 	switch {
 	case s.due || len(p.rejected) > 0 || s.named.Next == p.next || s.size > maxAtStop:
 		return false
-	case s.capture == nil || s.capture.name.Next != p.next:
+	case s.capture == nil || s.name.Next != p.next:
 		s.begin(p)
 	}
 	s.more(p, 1<<15, out)

@@ -60,15 +60,6 @@ func (c *codec) name(n protowire.Number, v *Name) {
 	c.string(n+1, v.Text)
 }
 
-// text1 reads or writes a string.
-func (c *codec) text1(n protowire.Number, v *string) {
-	if c.reading {
-		*v = string(c.text(n))
-		return
-	}
-	c.string(n, *v)
-}
-
 func (c *codec) string(n protowire.Number, v string) {
 	if v != "" {
 		c.dst = protowire.AppendString(protowire.AppendTag(c.dst, n, protowire.BytesType), v)

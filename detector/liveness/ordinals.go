@@ -47,12 +47,6 @@ func (o *ordinals) take(user schemas.UserID) int {
 	return int(s.n) - 1
 }
 
-// set sets what of returns.
-func (o *ordinals) set(user schemas.UserID, n int) {
-	o.take(user)
-	o.slot(user).n = uint32(n)
-}
-
 // slot is the slot of the user, or a free one for it.
 func (o *ordinals) slot(user schemas.UserID) *ordinal {
 	mask := uint64(len(o.slots) - 1)

@@ -33,11 +33,6 @@ func (q *queue) next() presence {
 	return q.places[q.first].release
 }
 
-// busy reports whether releases before x may still delay the next one.
-func (q *queue) busy(x presence) bool {
-	return q.first < len(q.places) || q.free > int64(x)*1000
-}
-
 // queueUp makes a held device wait for its release.
 func (m *Machine) queueUp(u *user, r *report) {
 	r.phase = queued

@@ -22,11 +22,8 @@ func (p *partition) handle(work workItem) handleResult {
 	enough := time.Now().Add(p.s.Config.StallTimeout / 10)
 	defer p.handling.Store(-1)
 	result.err = kafka.CatchPanic(func() error {
-		for {
-			// The handled records must be committed before the watchdog suspects a stall.
-			if len(result.rest) == 0 || work.budget.exhausted() || result.records > 0 && time.Now().After(enough) {
-				break
-			}
+		// The handled records must be committed before the watchdog suspects a stall.
+		for len(result.rest) > 0 && !work.budget.exhausted() && (result.records == 0 || !time.Now().After(enough)) {
 			from := result.rest[0]
 			result.rest = result.rest[1:]
 			if from.Offset < next {

@@ -20,7 +20,7 @@ type commits = map[int32]kafka.CommittedOffset // by partition of the input
 func aborted(h kadm.DescribedProducer, committed commits) bool {
 	for _, c := range committed {
 		last, named := schemas.TransactionOn(c.Metadata)
-		if !named || last.Producer != h.ProducerID || last.Epoch >= int16(h.ProducerEpoch) {
+		if !named || last.Producer != h.ProducerID || last.Epoch >= h.ProducerEpoch {
 			return false
 		}
 	}
