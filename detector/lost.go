@@ -117,7 +117,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		at    schemas.Millis
 	}{
 		{"since_ms", s.Since}, {"last_seen_at_ms", s.LastSeen}, {"last_active_at_ms", s.LastActive},
-		{"shown_at_ms", s.ShownAt}, {"unsure_since_ms", s.UnsureSince},
+		{"shown_at_ms", s.ShownAt}, {"unsure_since_ms", s.UnsureSince}, {"named_until_ms", s.NamedUntil},
 	} {
 		if of.at < 0 || of.at > latest {
 			return 0, nil, schemas.Invalid(of.field,

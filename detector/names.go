@@ -337,21 +337,29 @@ func (n *names) leave(id schemas.UserID, until schemas.Millis) {
 	n.ends = append(n.ends, nameEnd{until, id})
 }
 
-// sortEnds brings the instants of a restore in order.
-func (n *names) sortEnds() {
-	slices.SortFunc(n.ends, func(a, b nameEnd) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.user, b.user)) })
+// inOrder brings ends in the order in which they count, each once.
+func inOrder(ends []nameEnd) []nameEnd {
+	slices.SortFunc(ends, func(a, b nameEnd) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.user, b.user)) })
+	return slices.Compact(ends)
 }
 
 // forget forgets the names of users who are gone whose time is over.
 func (n *names) forget(now schemas.Millis) {
 	n.now = now
-	for len(n.ends) > 0 && n.ends[0].at <= now {
-		end := n.ends[0]
-		if n.ends = n.ends[1:]; n.left[end.user] == end.at {
+	due := 0
+	for due < len(n.ends) && n.ends[due].at <= now {
+		due++
+	}
+	if due == 0 {
+		return
+	}
+	for _, end := range inOrder(n.ends[:due:due]) {
+		if n.left[end.user] == end.at {
 			n.remove(end.user)
 			n.over = append(n.over, end.user)
 		}
 	}
+	n.ends = n.ends[due:]
 }
 
 // nameCapture writes a table of names while names come and go.

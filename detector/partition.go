@@ -71,6 +71,7 @@ type Partition struct {
 	alarmed        time.Time         // when it alarmed last that a name is not that of its user
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
+	masters        string            // under which all frames since the snapshot were checked
 	keptEpoch      uint32            // the log epoch of the rules written last; 0: none were
 	newPolicies    bool              // users may be judged by policies that the topic policies lacks
 }
@@ -227,8 +228,12 @@ func (p *Partition) show(now byState) {
 
 // Checkpoint is the metadata of the commit of what was handled; Restore needs both.
 func (p *Partition) Checkpoint() string {
+	if masters := p.config.Keys.Fingerprints(); masters != p.masters {
+		p.masters = masters
+		p.snapshots.named, p.snapshots.capture = schemas.SnapshotName{}, nil // other frames counted until now
+	}
 	c := p.machine.Checkpoint()
-	c.TopicID, c.Masters, c.Snapshot = p.topicID, strings.Fields(p.config.Keys.Fingerprints()), p.snapshots.named
+	c.TopicID, c.Masters, c.Snapshot = p.topicID, strings.Fields(p.masters), p.snapshots.named
 	return c.Encode()
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/stream"
@@ -28,6 +29,7 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	began := p.config.Now()
 	p.topicID = at.TopicID
 	p.router = router{partition: at.Partition, partitions: at.Partitions}
+	p.masters = p.config.Keys.Fingerprints()
 	p.begin()
 	c, err := checkpointOf(at)
 	if err != nil {
@@ -66,7 +68,7 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 
 // begin makes the state that of a partition of which nothing is known.
 func (p *Partition) begin() {
-	if p.config.Users.Text() {
+	if p.keptEpoch = 0; p.config.Users.Text() {
 		p.names = newNames(p.config.Users)
 	}
 	p.machine = liveness.New(p.config.Settings, p.router.partition, p.router.partitions, 1, p.config.Key)
@@ -87,6 +89,10 @@ func checkpointOf(at stream.Assignment) (*schemas.Checkpoint, error) {
 
 // mayRunFrom reports whether the log still has what follows the snapshot that c names.
 func (p *Partition) mayRunFrom(c *schemas.Checkpoint, at stream.Assignment) bool {
+	if masters := strings.Join(c.Masters, " "); masters != p.masters && c.Snapshot.Next != at.Offset {
+		p.log.Warn("the frames since the snapshot were checked under other masters", "masters", masters, "now", p.masters)
+		return false
+	}
 	if c.TopicID.Differs(at.TopicID) || at.Offset < at.LogStart || at.Offset > at.LogEnd {
 		return false
 	}
@@ -138,13 +144,16 @@ func (p *Partition) restoreLossy(ctx context.Context, at stream.Assignment, c *s
 		return err
 	}
 	least := max(p.config.MinLogEpoch, 1) - 1 // before the one that begins
-	switch epoch = max(epoch, published.epoch, least); {
+	if epoch = max(epoch, published.epoch, least); epoch >= MaxLogEpoch && (c == nil || plan.newEpoch) {
+		return fmt.Errorf("log epoch %d is named, and the greatest is %d: no other can begin", epoch, MaxLogEpoch)
+	}
+	switch {
 	case c == nil && epoch > 0:
 		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins",
 			"epoch", epoch+1, "next", plan.next)
 		p.machine.StartEpoch(epoch+1, baseFor(plan.next))
 	case plan.newEpoch:
-		p.machine.StartEpoch(max(c.LogEpoch, least)+1, baseFor(plan.next))
+		p.machine.StartEpoch(max(c.LogEpoch, epoch)+1, baseFor(plan.next))
 	}
 	if presumed := p.machine.EndLossy(published.latest); presumed > 0 {
 		p.config.Metrics.Unknown.Add(float64(presumed))
@@ -157,7 +166,7 @@ func (p *Partition) restoreLossy(ctx context.Context, at stream.Assignment, c *s
 	}
 	p.config.Metrics.Restores.WithLabelValues(kind).Inc()
 	if p.names != nil {
-		p.names.sortEnds()
+		p.names.ends = inOrder(p.names.ends)
 		p.countTenants()
 	}
 	p.next = plan.next

@@ -40,6 +40,9 @@ func (c Cadence) withDefaults() Cadence {
 // maxChunk bounds a chunk: a record of Kafka is a mebibyte at most.
 const maxChunk = 768 << 10
 
+// maxChunks bounds the chunks of a snapshot: 48 GiB.
+const maxChunks = 1 << 16
+
 // snapshots are the snapshots of a partition.
 type snapshots struct {
 	named schemas.SnapshotName // the last complete one
@@ -93,7 +96,8 @@ func (s *snapshots) after(p *Partition, r *schemas.Record, out *stream.Outbox) {
 	}
 	users := p.config.Snapshots.withDefaults().Step
 	if p.frame.Tick {
-		users *= 8 // users who are held send nothing: there may be no other records
+		// Users who are held send nothing: there may be no other records. At four ticks a second it is done in minutes.
+		users = max(8*users, p.machine.Users()/480)
 	}
 	s.more(p, users, out)
 }
@@ -119,7 +123,7 @@ func (p *Partition) Stop(out *stream.Outbox) (more bool) {
 // isTime reports whether the next snapshot begins.
 func (s *snapshots) isTime(p *Partition) bool {
 	c, age := p.config.Snapshots.withDefaults(), p.machine.LogTime()-s.begun
-	return age >= schemas.Millis(c.Most.Milliseconds()) || age >= schemas.Millis(c.Least.Milliseconds()) && s.since >= c.Factor*s.size
+	return s.named.Chunks == 0 || age >= schemas.Millis(c.Most.Milliseconds()) || age >= schemas.Millis(c.Least.Milliseconds()) && s.since >= c.Factor*s.size
 }
 
 // paused counts how long a record waited for the work on a snapshot.
@@ -177,6 +181,9 @@ func (c *capture) write(p *Partition, n int) (complete bool) {
 
 // loadNamed brings the partition to the state of a snapshot. An error that is errState says why it cannot be used.
 func (p *Partition) loadNamed(ctx context.Context, name schemas.SnapshotName, read stream.ReadFunc) error {
+	if name.Chunks > maxChunks {
+		return fmt.Errorf("%w: it cannot have %d chunks", errState, name.Chunks)
+	}
 	chunks, found := make([][]byte, name.Chunks), 0
 	take := func(r *schemas.Record) error {
 		if i, ok := name.Chunk(r.Key); ok && chunks[i] == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -233,4 +234,58 @@ func observed(t *testing.T, h prometheus.Histogram) uint64 {
 		t.Fatal(err)
 	}
 	return m.GetHistogram().GetSampleCount()
+}
+
+// Frames that counted may not count under other masters, and a user who came by one would stay for ever.
+func TestARestartUnderOtherMastersKeepsWhoIsPresentUntilTheyLeave(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	committed, metadata := l.p.Next(), l.p.Checkpoint()
+	l.keys = signing.Of([]signing.Master{master})
+	l.restore(committed, metadata)
+	if !strings.Contains(l.warnings.String(), "other masters") {
+		t.Errorf("nothing is said of the masters: %s", l.warnings.String())
+	}
+	left := 0
+	for at := start + 1000; at < start+600_000; at += 1000 {
+		l.write(at, l.keys.Sign(schemas.AppendTick(nil), "presence.heartbeats", 0, at))
+		for _, tr := range l.transitions() {
+			if tr.To == schemas.Offline {
+				left++
+			}
+		}
+	}
+	if left != 1 {
+		t.Errorf("the user goes offline %d times", left)
+	}
+}
+
+// The user leaves, comes back and leaves in one millisecond, and between is a snapshot.
+func TestANameThatIsForgottenTwiceAtOneInstantIsTheSameStateAfterARestart(t *testing.T) {
+	l := namedLog(t, 0, 1)
+	l.settings.ByeDebounce = 0
+	l.restore(-1, "")
+	name := nameIn(0, 1, "acme")
+	bye := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: named.ID(name.Tenant, name.Text), Device: 7, Bye: true}})
+	l.write(start, schemas.AppendTick(nil))
+	for _, value := range [][]byte{namedBeat(name, 7), bye, namedBeat(name, 7)} {
+		l.write(start+100, value)
+	}
+	undisturbed := l.p
+	for more := true; more; {
+		var out stream.Outbox
+		more = l.p.Stop(&out)
+		for _, o := range out.Records {
+			l.snapshots = append(l.snapshots, schemas.Record{Offset: int64(len(l.snapshots)), Key: o.Key, Value: o.Value})
+		}
+	}
+	l.restore(l.p.Next(), l.p.Checkpoint())
+	l.write(start+100, bye)
+	if err := undisturbed.Handle(&l.heartbeats[len(l.heartbeats)-1], &stream.Outbox{}); err != nil {
+		t.Fatal(err)
+	}
+	if undisturbed.Digest() != l.p.Digest() {
+		t.Error("the digests differ")
+	}
 }

@@ -45,19 +45,18 @@ func (p *Partition) head(s *snapshot.Codec) {
 	snapshot.Number(s, &p.next)
 	s.Flag(&p.announcePolicy)
 	snapshot.Number(s, &p.keptEpoch)
-	text := p.names != nil
-	if s.Flag(&text); text != (p.names != nil) {
+	own := p.config.Users.Pipeline()
+	is := own.IDs + own.Fingerprint
+	if s.Text(&is); is != own.IDs+own.Fingerprint {
 		s.Fail()
-		return
-	}
-	if text {
+	} else if p.names != nil {
 		p.names.head(s)
 	}
 }
 
 // head is everything but the table.
 func (n *names) head(s *snapshot.Codec) {
-	ends := slices.DeleteFunc(slices.Clone(n.ends), func(e nameEnd) bool { return n.left[e.user] != e.at })
+	ends := inOrder(slices.DeleteFunc(slices.Clone(n.ends), func(e nameEnd) bool { return n.left[e.user] != e.at }))
 	snapshot.List(s, &ends, func(e *nameEnd) {
 		snapshot.Number(s, &e.at)
 		snapshot.Number(s, &e.user)

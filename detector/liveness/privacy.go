@@ -90,12 +90,13 @@ func (m *Machine) addPrivacy(s *schemas.Status) {
 // not depend on when it does: a user who has an entry is looked at again, because a status also says when the user was
 // heard, and of which log epoch it is, and these go on from there after a lost commit.
 func (m *Machine) forgetPrivacy() {
-	for n := 0; n < privacyPerTick && len(m.fading) > 0 && m.fading[0].at <= m.clock.now; n++ {
+	for n := 0; n < privacyPerTick && len(m.fading) > 0 && m.fading[0].at <= m.clock.now; {
 		f, _ := byHeap.Pop(&m.fading).(userAt)
 		k := m.privacy[f.user]
 		if k.looksAt != f.at {
-			continue
+			continue // a snapshot does not have this place
 		}
+		n++
 		left := privacyRecord{shownAt: k.shownAt, erased: k.erased, withheld: k.withheld}
 		gone := m.index.find(&m.store, m.index.hash(f.user), f.user) == none
 		if gone && k.shownAt+showMatters <= m.clock.now {

@@ -152,14 +152,15 @@ func (m *Machine) presume(u *user) {
 
 // writeHeardAgain writes the statuses of users who are not unsure any more since a lossy restart.
 func (m *Machine) writeHeardAgain() {
-	for _, id := range m.heardAgain {
+	n := min(len(m.heardAgain), m.MostDue)
+	for _, id := range m.heardAgain[:n] {
 		if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
 			u := m.load(e, &m.scratch)
 			m.settleStatus(u)
 			m.save(e, u, false)
 		}
 	}
-	m.heardAgain = nil
+	m.heardAgain = m.heardAgain[n:]
 }
 
 // liveEntries yields the entries in use. The body may free the one it is given.

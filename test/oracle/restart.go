@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -188,8 +189,9 @@ func (w *world) presumeReports(u *user) {
 
 // writeHeardAgain writes the statuses of users who are not unsure any more since a lossy restart.
 func (w *world) writeHeardAgain() {
-	for _, u := range w.heardAgain {
+	n := min(len(w.heardAgain), cmp.Or(w.log.MostDue, 10_000))
+	for _, u := range w.heardAgain[:n] {
 		w.write(u)
 	}
-	w.heardAgain = nil
+	w.heardAgain = w.heardAgain[n:]
 }
