@@ -11,7 +11,8 @@ import (
 // ../DESIGN.md.
 const maxStep = 5000
 
-// maxFrozen bounds the list of frozen spans, which every snapshot has. If there are more outages before one limit is reached, the oldest count as silence.
+// maxFrozen bounds the list of frozen spans. If there are more outages before one limit is reached, the oldest count as
+// silence.
 const maxFrozen = 64
 
 // presence is an instant or a length in presence time, milliseconds. It is a type of its own so
@@ -25,15 +26,12 @@ type clock struct {
 	total  schemas.Millis // length of all spans that were ever frozen
 	// stopped is since when the breaker stops presence time; 0: it does not.
 	stopped schemas.Millis
-	// given: frozen covers all log time up to an instant in the future, as in a restart. The log
-	// may lack some of the records that advanced the time.
-	given bool
 }
 
 // advance takes the append time of the next record. limit is how long the breaker may stop presence
 // time; overdue is when it resumed because of that limit, 0 if it did not.
 func (c *clock) advance(appended, limit schemas.Millis) (overdue schemas.Millis) {
-	if c.now == 0 || c.given {
+	if c.now == 0 {
 		c.now = max(c.now, appended)
 		return 0
 	}
@@ -54,11 +52,7 @@ func (c *clock) freeze(start, end schemas.Millis) {
 	if start >= end {
 		return
 	}
-	i := len(c.frozen)
-	for i > 0 && c.frozen[i-1].Start > start { // of a later span that is given
-		i--
-	}
-	c.frozen = slices.Insert(c.frozen, i, schemas.Span{Start: start, End: end})
+	c.frozen = append(c.frozen, schemas.Span{Start: start, End: end})
 	c.total += end - start
 }
 
@@ -72,8 +66,8 @@ func (c *clock) resume(w schemas.Millis) {
 	for n > 0 && c.frozen[n-1].End > c.stopped {
 		n--
 	}
-	later := c.frozen[n:]
-	c.frozen = slices.Clone(c.frozen[:n]) // a checkpoint may refer to the old ones
+	later := slices.Clone(c.frozen[n:])
+	c.frozen = c.frozen[:n]
 	for _, s := range later {
 		c.total -= s.End - s.Start
 	}

@@ -83,7 +83,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 
 // bye ends the reports of a device, not newer than b, through the gateway of the life: by this epoch
 // and earlier ones. What of lost gateways is older than one of these ends, too. The bye is remembered in
-// any case, so that a restart need not know what it ended. ended reports whether it ended something.
+// any case. ended reports whether it ended something.
 func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) (ended bool) {
 	own := schemas.Millis(-1) // the newest of those
 	speaksFor := func(r *report) bool { return r.seen <= b && m.gateways.speaksFor(life, r.life) }

@@ -14,7 +14,7 @@ const (
 
 // Sweep walks over the users of a Machine, all within an interval of log time, and takes the
 // present ones who were heard since the round before. It only reads: what it takes depends on
-// restarts, and no transition depends on it.
+// restarts; no transition does.
 type Sweep struct {
 	Interval schemas.Millis // 0: it takes no users, only counts
 
