@@ -27,7 +27,10 @@ type walk struct {
 // machine that reads must be new, and of the same partition; if the codec failed, it must not be used.
 func (m *Machine) Walk(s *snapshot.Codec) {
 	w := walk{Codec: s}
-	if w.machine(m); s.Reading {
+	if w.machine(m); s.Failed() {
+		return
+	}
+	if s.Reading {
 		w.read(m)
 		return
 	}
@@ -62,6 +65,9 @@ func (s *walk) machine(m *Machine) {
 	s.Flag(&m.breaker.disarmed)
 	s.gateways(&m.gateways)
 	s.tenants(&m.tenants)
+	if s.Failed() {
+		return
+	}
 	if s.Reading {
 		m.setPolicy(m.policy.Policy, m.gateways.from) // what follows from it
 	}
@@ -162,6 +168,10 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &e.life)
 	})
 	if s.Reading && !s.Failed() {
+		if len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, func(n uint16) bool { return int(n) >= len(g.lives) }) {
+			s.Fail()
+			return
+		}
 		s.link(g, epochs)
 	}
 }
