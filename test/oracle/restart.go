@@ -63,7 +63,9 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 	case loss.Commit && w.kept == 0:
 		n.epoch, n.base = w.log.LogEpoch, 0
 	case loss.Commit, loss.Epoch:
-		n.epoch, n.base = w.epoch+1, 0
+		if n.epoch, n.base = w.epoch+1, 0; loss.Commit {
+			n.epoch = w.kept + 1
+		}
 		if next < len(w.log.Records) && w.log.Records[next].Offset > schemas.MaxVersionOffset/2 {
 			n.base = w.log.Records[next].Offset
 		}
