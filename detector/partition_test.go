@@ -239,6 +239,28 @@ func TestGarbageIsRejectedAndThePartitionGoesOn(t *testing.T) {
 	}
 }
 
+func TestARestartPublishesWhatWouldHaveBeenPublished(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	l.write(start+40_000, schemas.AppendTick(nil))
+	metadata := l.p.Checkpoint()
+	l.restore(2, metadata)
+	l.write(start+44_000, schemas.AppendTick(nil))
+	l.write(start+48_000, schemas.AppendTick(nil))
+	// 35 s of the first gap did not count.
+	l.write(start+52_000, schemas.AppendTick(nil))
+	if got := l.transitions(); len(got) != 0 {
+		t.Errorf("published %v within the window", got)
+	}
+	for at := start + 56_000; at <= start+84_000; at += 4000 {
+		l.write(at, schemas.AppendTick(nil))
+	}
+	if got := l.transitions(); len(got) != 1 || got[0].To != schemas.Away || got[0].At != start+80_000 || got[0].LastSeen != start {
+		t.Errorf("published %+v, want away at +80 s: 45 s of silence and 35 s that did not count", got)
+	}
+}
+
 func TestARecreatedLogBeginsAnotherEpochSoThatVersionsGrow(t *testing.T) {
 	l := newLog(t, 0, 1)
 	l.restore(-1, "")

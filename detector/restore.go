@@ -96,7 +96,12 @@ func (p *Partition) mayRunFrom(c *schemas.Checkpoint, at stream.Assignment) bool
 	if c.TopicID.Differs(at.TopicID) || at.Offset < at.LogStart || at.Offset > at.LogEnd {
 		return false
 	}
-	if n := c.Snapshot; n.Chunks == 0 || n.Next < at.LogStart || n.Next > at.Offset {
+	n := c.Snapshot
+	if n.Chunks == 0 {
+		p.log.Warn("the commit names no snapshot: none was complete since the masters of signed frames changed")
+		return false
+	}
+	if n.Next < at.LogStart || n.Next > at.Offset {
 		p.log.Warn("retention has taken heartbeats that a restart needs", "snapshot_next", n.Next, "log_start", at.LogStart)
 		return false
 	}

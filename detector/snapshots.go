@@ -123,7 +123,8 @@ func (p *Partition) Stop(out *stream.Outbox) (more bool) {
 // isTime reports whether the next snapshot begins.
 func (s *snapshots) isTime(p *Partition) bool {
 	c, age := p.config.Snapshots.withDefaults(), p.machine.LogTime()-s.begun
-	return s.named.Chunks == 0 || age >= schemas.Millis(c.Most.Milliseconds()) || age >= schemas.Millis(c.Least.Milliseconds()) && s.since >= c.Factor*s.size
+	over := func(d time.Duration) bool { return age >= schemas.Millis(d.Milliseconds()) }
+	return s.named.Chunks == 0 || over(c.Most) || over(c.Least) && s.since >= c.Factor*s.size
 }
 
 // paused counts how long a record waited for the work on a snapshot.

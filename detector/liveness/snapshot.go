@@ -23,8 +23,9 @@ type walk struct {
 	users int            // how many have entries
 }
 
-// Walk writes or reads the state. It must not be called between BeginLossy and EndLossy. What it writes is the same for the same state, whatever its layout in memory. A
-// machine that reads must be new, and of the same partition; if the codec failed, it must not be used.
+// Walk writes or reads the state. It must not be called between BeginLossy and EndLossy. What it writes is the same for
+// the same state, whatever its layout in memory. A machine that reads must be new, and of the same partition; if the
+// codec failed, it must not be used.
 func (m *Machine) Walk(s *snapshot.Codec) {
 	w := walk{Codec: s}
 	if w.machine(m); s.Failed() {
@@ -168,7 +169,8 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &e.life)
 	})
 	if s.Reading && !s.Failed() {
-		if len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, func(n uint16) bool { return int(n) >= len(g.lives) }) {
+		unknown := func(life uint16) bool { return int(life) >= len(g.lives) }
+		if len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, unknown) {
 			s.Fail()
 			return
 		}

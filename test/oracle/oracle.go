@@ -56,6 +56,26 @@ type Unsure struct {
 // RunUnsure returns who the rules require to be written as unsure, and when that ends.
 func RunUnsure(log Log) []Unsure { return run(log).unsure }
 
+// RunCounts counts the visible users who are present at the end of a log, as judged: also while a change waits.
+func RunCounts(log Log) (c schemas.Counts) {
+	for _, u := range run(log).users {
+		if u.hidden || u.state == schemas.Offline {
+			continue
+		}
+		if u.state == schemas.Away {
+			c.Away++
+		} else {
+			c.Online++
+		}
+		for i, kind := range schemas.Kinds {
+			if u.kinds&(1<<kind) != 0 {
+				c.ByKind[i]++
+			}
+		}
+	}
+	return c
+}
+
 func run(log Log) *world {
 	w := newWorld(&log)
 	losses := log.Losses
