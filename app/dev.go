@@ -92,7 +92,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
 	for file, remedy := range map[string]string{
 		config.Store.SQLite: "stillhere rebuild lastseen",
-		config.Graph.SQLite: "stillhere graph load",
+		config.Graph.SQLite: "stillhere graph edges --file",
 	} {
 		if err := sqlite.CheckIntact(ctx, file); errors.Is(err, sqlite.ErrCorrupt) {
 			return fmt.Errorf("%w; put a copy of the data directory in its place, or move this file away (with its -wal and -shm), start again and fill the new one with %s", err, remedy)

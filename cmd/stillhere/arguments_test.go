@@ -21,7 +21,7 @@ func TestValuesMayBeginWithAMinus(t *testing.T) {
 		{"asof --show-ids -2h 1", "asof --show-ids --at=-2h 1"},
 		{"asof --at -2h 1", "asof --at=-2h 1"},
 		{"asof now -- -2h", "asof now -- -2h"},
-		{"watch -5", "watch -5"},
+		{"get --watch -5", "get --watch -5"},
 		{"-V", "-V"},
 	} {
 		if got := withNegatives(parser.Model, strings.Fields(c.given)); !slices.Equal(got, strings.Fields(c.want)) {
@@ -37,7 +37,7 @@ func TestErrorsNameFlagsAsTypedAndTheHelpOfTheCommand(t *testing.T) {
 		"asof":                    `stillhere: <time>: an instant must be given`,
 		"beat":                    `stillhere: <user>: one user must be given` + "\n" + `See "stillhere beat --help".`,
 		"token 1 --gateway g":     `stillhere: <user>, --gateway: one of the two`,
-		"watch 0":                 `stillhere: user "0": must be between 1 and`,
+		"get --watch 0":           `stillhere: user "0": must be between 1 and`,
 		"explain x 0":             `stillhere: <user>: must be between 1 and`,
 		"policy set --online-ttl": `See "stillhere policy set --help".`,
 		"load --users 0":          `stillhere: --users: must be between`,
@@ -62,7 +62,7 @@ func TestEveryCommandSaysWhatItsOutputTakes(t *testing.T) {
 		"policy show --output xml":                       `stillhere: --output: must be table, json, jsonl, csv or parquet, is "xml"`,
 		"explain x --output csv":                         `stillhere: --output: must be table, json or jsonl, is "csv": an explanation is no row`,
 		"explain x --output xml":                         `stillhere: --output: must be table, json or jsonl, is "xml"` + "\n",
-		"watch 1 --output parquet":                       `stillhere: --output: must be table, jsonl or csv, is "parquet": the stream has no end, and a document needs one; use jsonl or csv`,
+		"get --watch 1 --output parquet":                 `stillhere: --output: --watch has no end, so no parquet document; use --output jsonl or csv`,
 		"status --output csv":                            `stillhere: --table: --output csv has one table, which must be named: instances, partitions, groups or gateways`,
 		"status --output parquet":                        `stillhere: --table: --output parquet has one table`,
 		"status --watch --table groups --output json":    `stillhere: --output: --watch has no end, so no json document; use --output jsonl or csv`,
@@ -80,7 +80,7 @@ func TestEveryCommandSaysWhatItsOutputTakes(t *testing.T) {
 
 func TestEveryCommandWithRowsTakesTheSameFormatsInTheSameWords(t *testing.T) {
 	const formats = "table,json,jsonl,csv,parquet"
-	fewer := map[string]string{"watch": "table,jsonl,csv", "explain": "table,json,jsonl"}
+	fewer := map[string]string{"explain": "table,json,jsonl"}
 	more := map[string]string{"plan": ",helm-values", "topics acls": ",commands"}
 	page, err := os.ReadFile("../../docs/how-to/command-line.md")
 	if err != nil {
@@ -112,7 +112,7 @@ func TestEveryCommandWithRowsTakesTheSameFormatsInTheSameWords(t *testing.T) {
 			t.Errorf("%s takes %s: %s", name, takes, flag.Help)
 		}
 	}
-	if found < 17 {
+	if found < 16 {
 		t.Errorf("only %d commands have --output", found)
 	}
 }
@@ -149,7 +149,7 @@ func TestHelpOfDataCommandsTeachesByExamplesAndEndsWithKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Fields("get history hide watch beat token replay asof sessions backtest record explain erase export") {
+	for _, name := range strings.Fields("get history hide beat token replay asof sessions backtest record explain erase export") {
 		node := childOf(parser.Model.Node, name)
 		if !strings.Contains(node.Detail, "\n    stillhere "+name+" ") {
 			t.Errorf("the help of %s has no example", name)

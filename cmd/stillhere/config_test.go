@@ -206,11 +206,11 @@ func TestAFileSaysNothingOfFlagsThatAreOfOneCallAlone(t *testing.T) {
 	if cli.Policy.Set.Timeout != 30*time.Second {
 		t.Errorf("timeout of the canary makes policy set wait %s", cli.Policy.Set.Timeout)
 	}
-	if _, err := parser.Parse([]string{"graph", "load", file}); err != nil {
+	if _, err := parser.Parse([]string{"graph", "edges", "--file", file}); err != nil {
 		t.Fatal(err)
 	}
-	if cli.Graph.Load.FromStart {
-		t.Error("that of channel webhook makes graph load begin anew")
+	if cli.Graph.Edges.FromStart {
+		t.Error("that of channel webhook makes graph edges begin anew")
 	}
 	if _, err := parser.Parse([]string{"channel", "log"}); err != nil {
 		t.Fatal(err)

@@ -66,11 +66,11 @@ func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
 	}))
 	defer server.Close()
 	for given, want := range map[string][2]string{
-		"get 1":    {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
-		"beat 1":   {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
-		"status":   {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
-		"watch 1":  {"the server refuses the stream: 401", "--token-file FILE or --token"},
-		"status x": {"the server answers 403 insufficient_scope: the token lacks a scope", "stillhere token --scope SCOPE"},
+		"get 1":         {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
+		"beat 1":        {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
+		"status":        {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
+		"get --watch 1": {"the server refuses the stream: 401", "--token-file FILE or --token"},
+		"status x":      {"the server answers 403 insufficient_scope: the token lacks a scope", "stillhere token --scope SCOPE"},
 	} {
 		words := append(strings.Fields(given), "--url", server.URL)
 		if given == "status x" {

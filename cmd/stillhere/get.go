@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/client/presence"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/output"
@@ -17,6 +19,7 @@ import (
 // getCommand prints the presence of users now.
 type getCommand struct {
 	Users []string `arg:"" name:"user" help:"The users."`
+	Watch bool     `help:"Go on printing each change until an interrupt, with --output table, jsonl or csv. A table is coloured in a terminal unless NO_COLOR is set." env:"-"`
 	outputFlag
 	apiFlags
 }
@@ -28,8 +31,9 @@ func (*getCommand) Help() string {
     stillhere get 1 2 3
     stillhere get 1 --output json
     stillhere get ann@example.com --ids text --tenant acme
+    stillhere get 1 2 3 --watch
 
-A hidden user has no state, but for the user and administrators. "watch" shows changes as they come, "history" the past.`
+A hidden user has no state, but for the user and administrators. "history" shows the past.`
 }
 
 // decimal is a number that the API has as text; nil if it is none.
@@ -70,9 +74,12 @@ var presenceColumns = []output.Column[schemas.User]{
 }
 
 // Run prints.
-func (c *getCommand) Run(ctx context.Context) error {
+func (c *getCommand) Run(ctx context.Context, parsed *kong.Context) error {
 	if err := c.check(c.Users); err != nil {
 		return err
+	}
+	if c.Watch {
+		return c.watch(ctx, parsed)
 	}
 	api, err := c.client(0)
 	if err != nil {

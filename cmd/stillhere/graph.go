@@ -17,8 +17,7 @@ import (
 
 // graphCommand manages the follower graph.
 type graphCommand struct {
-	Load      graphLoad      `cmd:"" help:"Load edges from a file of lines user,follower. An interrupted load resumes where it stopped."`
-	Edges     graphEdges     `cmd:"" help:"Add followers of a user, or remove them: graph edges USER FOLLOWER…"`
+	Edges     graphEdges     `cmd:"" help:"Add followers of a user, or remove them: graph edges USER FOLLOWER… Or add the edges of a file."`
 	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one per line, or their number."`
 	List      graphUsers     `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed, or remove them."`
 }
@@ -68,17 +67,11 @@ func (g graphStore) with(ctx context.Context, do func(*graph.Store, naming) erro
 	return do(store, of)
 }
 
-type graphLoad struct {
-	graphStore
-	File      string `arg:"" help:"The file. With --ids text a name with commas or quotes is in quotes, as in CSV, or a tab is between both names." type:"existingfile"`
-	FromStart bool   `help:"Start from the beginning of the file, even if a part was loaded before." env:"-"`
-}
-
 // badShown is how many bad lines are printed; the rest are counted.
 const badShown = 20
 
-// Run loads.
-func (c *graphLoad) Run(ctx context.Context) error {
+// load adds the edges of the file.
+func (c *graphEdges) load(ctx context.Context) error {
 	file, err := os.Open(c.File)
 	if err != nil {
 		return err
@@ -132,9 +125,11 @@ func loadBar(place, size, lines int64, took time.Duration) string {
 // graphEdges are edges to add or remove.
 type graphEdges struct {
 	graphStore
-	User      string   `arg:"" help:"The user who is followed."`
-	Followers []string `arg:"" help:"The followers."`
+	User      string   `arg:"" optional:"" help:"The user who is followed."`
+	Followers []string `arg:"" optional:"" help:"The followers."`
 	Remove    bool     `help:"Remove the followers." env:"-"`
+	File      string   `help:"Add the edges of this file instead, with a line user,follower for each. An interrupted load resumes where it stopped. With --ids text a name with commas or quotes is in quotes, as in CSV, or a tab is between both names." type:"existingfile" env:"-"`
+	FromStart bool     `help:"Start from the beginning of --file, even if a part was loaded before." env:"-"`
 }
 
 func (c *graphEdges) edges(of naming) ([]graph.Edge, graph.Names, error) {
@@ -158,6 +153,14 @@ func (c *graphEdges) edges(of naming) ([]graph.Edge, graph.Names, error) {
 
 // Run adds or removes them.
 func (c *graphEdges) Run(ctx context.Context) error {
+	switch {
+	case c.File != "" && (c.User != "" || c.Remove):
+		return misused(errors.New("--file: a file only adds edges, and goes with neither users nor --remove"))
+	case c.File != "":
+		return c.load(ctx)
+	case len(c.Followers) == 0:
+		return misused(errors.New("a user and followers are needed, or --file"))
+	}
 	with, done := c.with, "added"
 	if c.Remove {
 		with, done = c.existing, "removed"

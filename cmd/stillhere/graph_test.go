@@ -35,7 +35,7 @@ func TestAFileInWhichNoLineIsAnEdgeIsAFault(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, _, errs := stillhere(t, "", "graph", "load", file, "--from-start", "--sqlite", filepath.Join(folder, "graph.db"))
+		code, _, errs := stillhere(t, "", "graph", "edges", "--file", file, "--from-start", "--sqlite", filepath.Join(folder, "graph.db"))
 		if code != want || want != 0 && !strings.Contains(errs, "no line of") {
 			t.Errorf("%q: exit %d, %s", text, code, errs)
 		}

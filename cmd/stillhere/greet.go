@@ -41,7 +41,7 @@ func (c *devCommand) greet(at app.DevAddresses) {
 	fmt.Printf(`  see who is online         open %s/console/ in a browser
   send a beat of %s curl %s-d '{"beats":[{"user_id":%s,"device_id":%s,"device_kind":"mobile"}]}' %s/presence/heartbeats
   read the presence         curl %s'%s/presence/batch?%s'
-  watch it change           %s watch %s --url %s
+  watch it change           %s get --watch %s --url %s
                             (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":[%s]})
 
   read every change         %s replay --kafka-brokers %s%s

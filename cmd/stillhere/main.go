@@ -43,13 +43,12 @@ type commands struct {
 
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`
 
-	Get     getCommand     `cmd:"" group:"Users:" help:"Print the presence of users now."`
+	Get     getCommand     `cmd:"" group:"Users:" help:"Print the presence of users now, or as it changes."`
 	History historyCommand `cmd:"" group:"Users:" help:"Print the changes of a user, newest first."`
 	Hide    hideCommand    `cmd:"" group:"Users:" help:"Hide users from all others, or show them again."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
 	Load  loadCommand  `cmd:"" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
-	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 
 	Replay   replayCommand   `cmd:"" group:"Data:" help:"Export every published change as a table, JSON, JSON lines, CSV or Parquet."`
@@ -152,7 +151,8 @@ type checker interface{ check(name role) error }
 // endsByInterrupt reports whether an interrupt is how a command usually ends. Of another one it leaves work undone.
 func endsByInterrupt(parsed *kong.Context) bool {
 	command := role(parsed.Command())
-	return isServer(parsed) || slices.ContainsFunc([]string{"beat", "load", "watch", "canary", "status"}, command.is)
+	return isServer(parsed) || slices.ContainsFunc([]string{"beat", "load", "canary"}, command.is) ||
+		slices.ContainsFunc(parsed.Selected().Flags, func(f *kong.Flag) bool { return f.Name == "watch" && parsed.FlagValue(f) == true })
 }
 
 // isServer reports whether a command runs roles of the pipeline.

@@ -17,26 +17,17 @@ import (
 	"github.com/stillhere/stillhere/tools/output"
 )
 
-// watchCommand shows dots in a terminal.
-type watchCommand struct {
-	Users  []string `arg:"" name:"user" help:"User ids to watch, with --ids text names."`
-	Output string   `help:"Output format: table, jsonl (a row a line) or csv, with a row for each user and change. Tables are for people, with times in UTC, and coloured in a terminal unless NO_COLOR is set." type:"format" takes:"table,jsonl,csv" why:"the stream has no end, and a document needs one; use jsonl or csv" default:"table" env:"-"`
-	apiFlags
-}
-
-// Help is shown above the flags.
-func (*watchCommand) Help() string {
-	return `Examples; Ctrl-C ends it:
-
-    stillhere watch 1 2 3
-    stillhere watch 1 --output jsonl | jq .state
-    stillhere watch ann@example.com bob --ids text --tenant acme`
-}
-
-// Run prints a line for every change until ctx ends.
-func (c *watchCommand) Run(ctx context.Context, parsed *kong.Context) error {
-	options, err := c.options(ctx)
-	if err != nil {
+// watch prints a line for every change until ctx ends.
+func (c *getCommand) watch(ctx context.Context, parsed *kong.Context) error {
+	if c.Output == output.JSON || c.Output == output.Parquet {
+		return misused(fmt.Errorf("--output: --watch has no end, so no %s document; use --output jsonl or csv", c.Output))
+	}
+	options := watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: c.Users, Resume: true}
+	if c.Tenant != nil {
+		options.Tenant = *c.Tenant
+	}
+	var err error
+	if options.Header, err = c.header(ctx); err != nil {
 		return err
 	}
 	left := map[string]bool{} // who may still be watched, as far as is known
@@ -82,7 +73,7 @@ func (c *watchCommand) Run(ctx context.Context, parsed *kong.Context) error {
 }
 
 // shower prints a user.
-func (c *watchCommand) shower() (func(schemas.User) error, error) {
+func (c *getCommand) shower() (func(schemas.User) error, error) {
 	if c.Output != output.TableFormat {
 		rows, err := output.NewWriter(os.Stdout, c.Output, presenceColumns, itself)
 		if err == nil {
@@ -95,19 +86,6 @@ func (c *watchCommand) shower() (func(schemas.User) error, error) {
 		_, err := fmt.Println(paint(p))
 		return err
 	}, nil
-}
-
-// options are what to watch.
-func (c *watchCommand) options(ctx context.Context) (o watch.Options, err error) {
-	if err := c.check(c.Users); err != nil {
-		return o, err
-	}
-	o = watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: c.Users, Resume: true}
-	if c.Tenant != nil {
-		o.Tenant = *c.Tenant
-	}
-	o.Header, err = c.header(ctx)
-	return o, err
 }
 
 // heed is the problem itself when there is nothing left to watch; it takes those who may

@@ -118,7 +118,7 @@ func TestLongWorkShowsItsProgressOnATerminalAndNotInAPipe(t *testing.T) {
 	k.advances(rows, "replay", "--output", "csv", "--out", filepath.Join(folder, "changes.csv"))
 	k.advances(percent, "rebuild", "lastseen", "--sqlite", filepath.Join(k.Dir, "stillhere.db"))
 	k.advances(number, "backtest", "--policy", "default", "--policy", "chat", "--policy", "calm", "--warm-up", "0s")
-	k.advances(percent, "graph", "load", edges, "--sqlite", filepath.Join(folder, "graph.db"), "--from-start")
+	k.advances(percent, "graph", "edges", "--file", edges, "--sqlite", filepath.Join(folder, "graph.db"), "--from-start")
 	k.advances(percent, "import", "last-seen", ids, "--sqlite", filepath.Join(k.Dir, "stillhere.db"))
 	k.advances(looked, "explain", "1", "--at", "now")
 	erased := []string{"erase", "--yes", "--kafka-brokers", k.Broker}
