@@ -143,8 +143,8 @@ func TestATransitionAndItsStatusAreWrittenToTheUsersPartition(t *testing.T) {
 	user := inPartition(1, 1, 4)
 	l.restore(-1, "")
 	l.write(start, beat(user, 0))
-	if len(l.out.Records) != 4 {
-		t.Fatalf("%d records were written, want a snapshot, the rules, a transition and a status", len(l.out.Records))
+	if len(l.out.Records) != 5 {
+		t.Fatalf("%d records were written, want a snapshot and its manifest, the rules, a transition and a status", len(l.out.Records))
 	}
 	for _, o := range l.out.Records {
 		if o.Partition != 1 || o.Topic != schemas.Snapshots && !schemas.IsRulesKey(o.Key) && !bytes.Equal(o.Key, user.Key()) {

@@ -37,7 +37,7 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	}
 	from := int64(-1)
 	if c != nil && p.mayRunFrom(c, at) {
-		switch err := p.loadNamed(ctx, c.Snapshot, read); {
+		switch err := p.loadNamed(ctx, c.Snapshot, -1, read); {
 		case errors.Is(err, errState):
 			p.log.Error("ALARM: the snapshot that the commit names cannot be used", "next", c.Snapshot.Next, "error", err)
 			p.begin()

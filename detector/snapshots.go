@@ -161,6 +161,7 @@ func (s *snapshots) more(p *Partition, users int, out *stream.Outbox) {
 	}
 	if complete {
 		copy(c.name.Sum[:], c.sum.Sum(nil))
+		out.Records = append(out.Records, manifest(p.id, c.name))
 		s.named, s.size, s.at, s.capture = c.name, c.size, c.at, nil
 		p.config.Metrics.SnapshotTime.Observe(p.config.Now().Sub(c.began).Seconds())
 		crashpoint.At("snapshot.complete")
@@ -180,9 +181,10 @@ func (c *capture) write(p *Partition, n int) (complete bool) {
 	return p.names == nil || p.names.captureMore(&c.codec, n)
 }
 
-// loadNamed brings the partition to the state of a snapshot. An error that is errState says why it cannot be used.
-func (p *Partition) loadNamed(ctx context.Context, name schemas.SnapshotName, read stream.ReadFunc) error {
-	if name.Chunks > maxChunks {
+// loadNamed brings the partition to the state of a snapshot, whose chunks end before the offset end; -1: at the end.
+// An error that is errState says why it cannot be used.
+func (p *Partition) loadNamed(ctx context.Context, name schemas.SnapshotName, end int64, read stream.ReadFunc) error {
+	if name.Chunks < 0 || name.Chunks > maxChunks {
 		return fmt.Errorf("%w: it cannot have %d chunks", errState, name.Chunks)
 	}
 	chunks, found := make([][]byte, name.Chunks), 0
@@ -196,11 +198,16 @@ func (p *Partition) loadNamed(ctx context.Context, name schemas.SnapshotName, re
 		return nil
 	}
 	// Each chunk may have a transaction of its own, with a marker. After those of the snapshot come some of the next one.
-	for _, from := range []int64{stream.Last(int64(8*name.Chunks + 64)), -1} {
+	near := int64(8*name.Chunks + 64)
+	from := stream.Last(near)
+	if end >= 0 {
+		from = max(0, end-near)
+	}
+	for _, from := range []int64{from, -1} {
 		if found == name.Chunks {
 			break
 		}
-		if err := read(ctx, schemas.Snapshots, from, -1, take); err != nil && !errors.Is(err, errStop) {
+		if err := read(ctx, schemas.Snapshots, from, end, take); err != nil && !errors.Is(err, errStop) {
 			return fmt.Errorf("reading the snapshot: %w", err)
 		}
 	}

@@ -41,6 +41,12 @@ func crowded(t *testing.T) *log {
 	return l
 }
 
+// chunks are those of the newest snapshot, without the manifest after them.
+func (l *log) chunks() []schemas.Record {
+	end := len(l.snapshots) - 1
+	return l.snapshots[end-l.p.snapshots.named.Chunks : end]
+}
+
 func TestASnapshotThatIsNotWholeIsRefusedAndSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -48,11 +54,11 @@ func TestASnapshotThatIsNotWholeIsRefusedAndSaysSo(t *testing.T) {
 		says   string
 	}{
 		"gone":      {func(l *log) { l.snapshots = nil }, "0 of its"},
-		"truncated": {func(l *log) { l.snapshots = l.snapshots[:len(l.snapshots)-1] }, "chunks are there"},
-		"corrupt":   {func(l *log) { l.snapshots[len(l.snapshots)-2].Value[1000] ^= 1 }, "digest"},
+		"truncated": {func(l *log) { l.snapshots = l.snapshots[:len(l.snapshots)-2] }, "chunks are there"},
+		"corrupt":   {func(l *log) { l.chunks()[1].Value[1000] ^= 1 }, "digest"},
 		"mixed": {func(l *log) {
-			n := len(l.snapshots)
-			l.snapshots[n-1].Key, l.snapshots[n-2].Key = l.snapshots[n-2].Key, l.snapshots[n-1].Key
+			all := l.chunks()
+			all[0].Key, all[1].Key = all[1].Key, all[0].Key
 		}, "digest"},
 		"of another partition": {func(l *log) { l.partition, l.partitions = 1, 2 }, "of another program or partition"},
 	} {
@@ -72,7 +78,7 @@ func TestASnapshotWithOtherBytesIsNoState(t *testing.T) {
 	t.Parallel()
 	l := crowded(t)
 	var state []byte
-	for _, r := range l.snapshots[len(l.snapshots)-l.p.snapshots.named.Chunks:] {
+	for _, r := range l.chunks() {
 		state = append(state, r.Value...)
 	}
 	load := func(state []byte) error {
@@ -197,7 +203,7 @@ func TestMetricsSayHowOldAndLargeASnapshotIsAndHowAPartitionWasRestored(t *testi
 	l.write(start+2000+7000, schemas.AppendTick(nil)) // writes a snapshot
 	l.write(start+2000+7100, schemas.AppendTick(nil))
 	size := 0
-	for _, r := range l.snapshots[len(l.snapshots)-l.p.snapshots.named.Chunks:] {
+	for _, r := range l.chunks() {
 		size += len(r.Value)
 	}
 	if got := testutil.ToFloat64(m.SnapshotAge.WithLabelValues("0")); got != 0.1 {
