@@ -77,7 +77,7 @@ func eventful(t *testing.T) *log {
 		case 8000:
 			l.write(at, schemas.AppendVisibility(nil, id(names[3]), schemas.Everyone))
 		case 200_000, 201_000, 202_000:
-			l.write(at, frame(schemas.FrameHead{}, names[6], schemas.Beat{Device: schemas.DeviceID(at / 1000 % 10)}))
+			l.write(at, frame(schemas.FrameHead{}, names[6], schemas.Beat{Device: schemas.DeviceID(1 + (at-start-200_000)/1000)}))
 		}
 		if (at-start)%20_000 == 0 && at < start+300_000 {
 			l.write(at, frame(schemas.FrameHead{}, names[1], schemas.Beat{Device: 1, Idle: max(0, at-start-40_000)}))
