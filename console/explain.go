@@ -47,18 +47,20 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	config := s.Current()
-	o := explain.Options{Event: values["event_id"], Settings: config.Policy, Prefix: config.Kafka.Prefix}
+	o := explain.Options{Event: values["event_id"]}
 	if o.Event == "" {
 		return nil, schemas.Invalid("event_id", "must be given")
 	}
 	if s.Cluster.Users.Text() {
 		o.Names = s.Store
 	}
-	if err := o.Load(ctx, s.Cluster, s.reader); err != nil {
-		return nil, err
+	select { // an explanation needs the state of a partition in memory
+	case s.explaining <- struct{}{}:
+		defer func() { <-s.explaining }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	found, err := explain.Explain(ctx, s.reader, o)
+	found, err := explain.Explain(ctx, s.Cluster, s.reader, o)
 	var bad *schemas.FieldError
 	switch {
 	case errors.As(err, &bad):
@@ -73,6 +75,9 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	}
 	unseen := func(c explain.Change) bool { return !a.sees(c) }
 	found.Before, found.After = slices.DeleteFunc(found.Before, unseen), slices.DeleteFunc(found.After, unseen)
+	if r := found.Replay; r != nil && !a.admin && (r.Before.Hid || r.After.Hid) {
+		r.Before, r.After = nil, nil
+	}
 	var text strings.Builder
 	_ = found.Write(&text) // into memory
 	return explanation{found, text.String()}, nil

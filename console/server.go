@@ -49,9 +49,10 @@ type Server struct {
 		set  *gatewaySet
 		tail *tail
 	}
-	streams chan struct{} // has an element for each open stream
-	each    *quota.Quota[string]
-	trying  chan struct{} // has an element while a policy is tried
+	streams    chan struct{} // has an element for each open stream
+	each       *quota.Quota[string]
+	trying     chan struct{} // has an element while a policy is tried
+	explaining chan struct{} // and while a change is explained
 
 	ends    context.Context //nolint:containedctx // ends with Run: streams end then
 	stop    context.CancelFunc
@@ -70,7 +71,7 @@ const maxStreams, maxStreamsEach = 64, 16
 // New makes a Server.
 func New(mode string, parts app.ConsoleParts) (*Server, error) {
 	s := &Server{ConsoleParts: parts, mode: mode, started: time.Now(), streams: make(chan struct{}, maxStreams), each: quota.New[string](maxStreamsEach),
-		trying: make(chan struct{}, 1)}
+		trying: make(chan struct{}, 1), explaining: make(chan struct{}, 1)}
 	var err error
 	if s.Cluster, err = kafka.Settings(parts.Config.Kafka).Config(); err != nil {
 		return nil, err

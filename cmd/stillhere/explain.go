@@ -21,9 +21,8 @@ type explainCommand struct {
 	User  string `arg:"" optional:"" help:"Its user, if known: then only one partition is searched."`
 	At    string `help:"Explain the last change of the user at or before this instant, and what the user was then: 2026-11-20T10:00, -2h, 10m ago, as replay's --from." env:"-"`
 	tenantFlag
-	ShowIDs     bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
-	Output      string `help:"Output format: table, json (one document) or jsonl (the same on a line). Tables are for people, with times in UTC." type:"format" takes:"table,json,jsonl" why:"an explanation is no row; \"history\" and \"replay\" have rows" default:"table" env:"-"`
-	policyFlags `group:"Policy:"`
+	ShowIDs bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
+	Output  string `help:"Output format: table, json (one document) or jsonl (the same on a line). Tables are for people, with times in UTC." type:"format" takes:"table,json,jsonl" why:"an explanation is no row; \"history\" and \"replay\" have rows" default:"table" env:"-"`
 	kafkaFlags
 }
 
@@ -36,6 +35,8 @@ func (*explainCommand) Help() string {
     stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 ann --ids text --tenant acme --identity-key-file identity.key
     stillhere explain 42 --at 2026-11-20T12:03
     stillhere explain ann --at -10m --ids text --tenant acme --identity-key-file identity.key
+
+The detector's rules run again, from a snapshot of its state up to the record that caused the change. So they say what was known of the user before and after it. That needs the heartbeats since the snapshot, which are kept for minutes; of an older change only the transition is explained. With --frame-keys heartbeats count that detectors with these masters take; without, all.
 
 What was published of the user's partition since then is read up to now: if the user was erased meanwhile, nothing is explained. Of weeks ago this takes a while; the progress says how far it has come.`
 }
@@ -61,10 +62,6 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	if err := args.checkInstants(""); err != nil {
 		return err
 	}
-	settings := c.settings()
-	if err := settings.Validate(); err != nil {
-		return err
-	}
 	cluster, err := c.cluster()
 	if err != nil {
 		return err
@@ -80,7 +77,7 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	if err != nil {
 		return err
 	}
-	o := explain.Options{Event: event, Settings: settings, Prefix: c.Kafka.Prefix, ShowIDs: c.ShowIDs}
+	o := explain.Options{Event: event, ShowIDs: c.ShowIDs}
 	if c.At != "" {
 		if o.At, err = instant("--at", c.At); err != nil {
 			return err
@@ -115,10 +112,7 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	o.Progress = func(records int, reached schemas.Millis) {
 		line.Say("looked at %d transitions  up to %s", records, output.Instant(reached))
 	}
-	if err := o.Load(ctx, cluster, reader); err != nil {
-		return err
-	}
-	found, err := explain.Explain(ctx, reader, o)
+	found, err := explain.Explain(ctx, cluster, reader, o)
 	line.Clear()
 	var bad *schemas.FieldError
 	if errors.As(err, &bad) && bad.Field == "event id" {

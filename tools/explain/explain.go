@@ -7,7 +7,6 @@ import (
 
 	"github.com/segmentio/ksuid"
 
-	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -27,38 +26,8 @@ type Options struct {
 	ShowIDs bool
 	// Called is the name of User.
 	Called schemas.Name
-	// Settings are those of the detector, for a policy that is not known otherwise.
-	Settings liveness.Settings
-	// Checkpoints are those of the detector's group, by partition; may be nil. They hold
-	// policies, and the offset from which the versions of a log epoch count.
-	Checkpoints map[int32]*schemas.Checkpoint
-	// Tenants are the policies that tenants have or had, the newest last; nil in int mode.
-	Tenants []schemas.TenantPolicy
-	// Known are the policies that were in force once, as far as they are known.
-	Known []schemas.Policy
-	// Prefix is that of the topics.
-	Prefix string
 	// Progress, if not nil, is called now and then with the number of records read, and the time of the last one.
 	Progress func(records int, reached schemas.Millis)
-}
-
-// Load fills in Checkpoints, Tenants and Known as the pipeline of the cluster has them.
-func (o *Options) Load(ctx context.Context, cluster kafka.Config, reader *kafka.Reader) (err error) {
-	var tenants []policy.SetPolicy
-	if cluster.Users.Text() {
-		if tenants, err = policy.OfTenants(ctx, reader); err != nil {
-			return err
-		}
-		for _, p := range tenants {
-			o.Tenants = append(o.Tenants, p.TenantPolicy)
-		}
-	}
-	if o.Checkpoints, err = policy.Checkpoints(ctx, cluster); err != nil {
-		return err
-	}
-	known, err := policy.ReadKnown(ctx, reader, o.Checkpoints, tenants)
-	o.Known = known.Policies()
-	return err
 }
 
 // Names is what users are called.
@@ -73,10 +42,12 @@ type Explanation struct {
 	AsOf      *AsOf    `json:"as_of,omitempty"` // if an instant was asked for
 	Change    Change   `json:"change"`
 	Policy    Policy   `json:"policy"`
+	Rule      string   `json:"rule"`
 	Place     Place    `json:"place"`
 	Heartbeat *Record  `json:"record,omitempty"`
 	Gone      string   `json:"record_gone,omitempty"` // why there is no record
-	Rule      Rule     `json:"rule"`
+	Replay    *Replay  `json:"replay,omitempty"`
+	NoReplay  string   `json:"no_replay,omitempty"` // why there is none
 	Before    []Change `json:"before"`
 	After     []Change `json:"after"`
 }
@@ -107,17 +78,10 @@ type Change struct {
 	Published  schemas.Millis `json:"published_at"` // time of its record, by the detector's clock
 }
 
-// Policy is by which settings the detector decided, and whether they are known.
+// Policy is by which settings the detector decided.
 type Policy struct {
-	ID    string `json:"id"`
-	Given string `json:"given_id"` // of the settings that were given
-	// Known: it was given, is in a checkpoint or in the topic policies, or is one of these with the settings of a
-	// tenant.
-	Known bool `json:"known"`
-	// Tenant is whose settings it has, if they are those of the user's tenant; "": the default tenant.
-	Tenant *string `json:"tenant,omitempty"`
-	// Settings are those in force, where they are known.
-	Settings []schemas.Setting `json:"settings,omitempty"`
+	ID       string            `json:"id"`
+	Settings []schemas.Setting `json:"settings,omitempty"` // none: they are not known
 }
 
 // Place is the version unpacked: the record at which the transition came about.
@@ -132,7 +96,8 @@ type Place struct {
 // Explain looks up the transition and what led to it. An id that is none is a
 // *schemas.FieldError; one that is not in the log is an error that says what was
 // looked through.
-func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation, error) {
+func Explain(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, o Options) (*Explanation, error) {
+	cluster = cluster.WithDefaults()
 	s := search{reader: reader, user: o.User, called: o.Called, progress: o.Progress}
 	found, err := s.findFor(ctx, &o)
 	if err != nil {
@@ -142,18 +107,21 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 	if err != nil {
 		return nil, err
 	}
+	checkpoints, err := policy.Checkpoints(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
 	t := found.Message
-	base, baseKnown := o.base(found.Partition, t.Version.LogEpoch())
+	base, baseKnown := baseOf(checkpoints[found.Partition], t.Version.LogEpoch())
 	offset := base + t.Version.Offset()
 	name, err := o.nameOf(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	settings, tenant, known := o.policy(t.Policy, name)
 	e := &Explanation{
-		Event: found.Message.EventID().String(), Change: o.changeOf(found, name), Before: o.changesOf(before, name), After: o.changesOf(after, name),
-		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known, Tenant: tenant},
-		Place: Place{Topic: schemas.Heartbeats.Name(o.Prefix), Partition: found.Partition,
+		Event: t.EventID().String(), Change: o.changeOf(found, name), Before: o.changesOf(before, name), After: o.changesOf(after, name),
+		Policy: Policy{ID: t.Policy}, Rule: ruleOf(t),
+		Place: Place{Topic: schemas.Heartbeats.Name(cluster.Prefix), Partition: found.Partition,
 			LogEpoch: t.Version.LogEpoch(), Offset: offset, Ordinal: t.Version.Ordinal()},
 	}
 	if e.Gone = fmt.Sprintf("the offset from which the versions of log epoch %d count is not known any more", t.Version.LogEpoch()); baseKnown {
@@ -164,50 +132,29 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 	if o.Event == "" {
 		e.AsOf = &AsOf{At: o.At, State: e.Change.To}
 	}
-	if known {
-		e.Policy.Settings = settings.Settings()
+	known, err := policy.ReadKnown(ctx, reader, checkpoints, nil)
+	if err != nil {
+		return nil, err
 	}
-	e.Rule = ruleOf(t, e.Heartbeat, settings, known)
+	for _, p := range known.Policies() {
+		if p.ID() == t.Policy {
+			e.Policy.Settings = p.Settings()
+		}
+	}
+	if e.NoReplay = "the record is gone"; e.Heartbeat != nil {
+		other, err := e.replay(ctx, cluster, reader, found)
+		if err != nil {
+			return nil, err
+		}
+		if e.Replay != nil {
+			e.Replay.Produced = o.changesOf(other, name)
+		}
+	}
 	return e, nil
 }
 
-// policy is the one with the id, by which the user with the name was judged; false if it is not known, and
-// then the one that was given. tenant is set if it has the settings of the user's tenant.
-func (o *Options) policy(id string, name schemas.Name) (p schemas.Policy, tenant *string, known bool) {
-	pipelines := []schemas.Policy{o.Settings}
-	for _, c := range o.Checkpoints {
-		pipelines = append(pipelines, c.Policy.Policy)
-	}
-	for _, p := range pipelines {
-		if p.ID() == id {
-			return p, nil, true
-		}
-	}
-	for _, pipeline := range pipelines {
-		for _, t := range o.Tenants {
-			if t.Policy == nil || pipeline.For(t.Policy).ID() != id {
-				continue
-			}
-			if p, known = pipeline.For(t.Policy), true; name.Text != "" && t.Tenant == name.Tenant {
-				return p, &t.Tenant, true
-			}
-		}
-	}
-	if known {
-		return p, nil, true // the name is not known, or of a tenant with the same settings
-	}
-	for _, p := range o.Known {
-		if p.ID() == id {
-			return p, nil, true
-		}
-	}
-	return o.Settings, nil, false
-}
-
-// base is the offset from which the versions of a log epoch count; false if it is not
-// known.
-func (o *Options) base(partition int32, epoch uint32) (int64, bool) {
-	c := o.Checkpoints[partition]
+// baseOf is the offset from which the versions of a log epoch count; false if it is not known.
+func baseOf(c *schemas.Checkpoint, epoch uint32) (int64, bool) {
 	if c == nil {
 		return 0, true // as long as nobody began to count elsewhere
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -29,6 +30,7 @@ import (
 type world struct {
 	t        *testing.T
 	settings liveness.Settings
+	cluster  kafka.Config
 	reader   *kafka.Reader
 	producer *kafka.Producer
 	seen     chan stream.Logged[*schemas.Transition]
@@ -48,13 +50,16 @@ func newWorldOf(t *testing.T, users identity.Users) *world {
 	cfg := kafka.Config{Brokers: cluster.Addrs(), InstanceName: "test", TickInterval: 50 * time.Millisecond, Users: users}
 	_, err = admin.ApplyTopics(t.Context(), cfg, 2, 1)
 	w.must(err)
+	w.cluster = cfg
 	w.producer, err = kafka.NewProducer(cfg, log, nil)
 	w.must(err)
 	t.Cleanup(func() { w.producer.Close(context.Background()) })
 	w.reader, err = kafka.NewReader(cfg, log)
 	w.must(err)
 	t.Cleanup(w.reader.Close)
-	config := detector.Config{Settings: w.settings, Users: users, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}
+	policies, err := policy.NewKeeper(t.Context(), cfg, log)
+	w.must(err)
+	config := detector.Config{Policies: policies, Settings: w.settings, Users: users, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}
 	w.run(processor.New(cfg, "detector", schemas.Heartbeats,
 		func(p int32) processor.Task { return detector.NewPartition(config, p) }, w.producer, log, nil).Run)
 	w.run(consumer.New(cfg, "watch", schemas.Transitions, stream.DecodeTransition, w, w.producer, log, nil, consumer.WithoutGroup()).Run)
@@ -112,7 +117,7 @@ func (w *world) next(user schemas.UserID) *schemas.Transition {
 
 func (w *world) explain(o Options) (*Explanation, string) {
 	w.t.Helper()
-	e, err := Explain(w.t.Context(), w.reader, o)
+	e, err := Explain(w.t.Context(), w.cluster, w.reader, o)
 	w.must(err)
 	var text bytes.Buffer
 	w.must(e.Write(&text))
@@ -124,45 +129,46 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 	w := newWorld(t)
 	w.beat(schemas.Beat{User: 42, Device: 7, Kind: schemas.Mobile, Age: 20, Idle: 5})
 	online, away, offline := w.next(42), w.next(42), w.next(42)
-	options := Options{Event: online.EventID().String(), User: 42, Settings: w.settings, Prefix: "presence."}
+	options := Options{Event: online.EventID().String(), User: 42}
 
 	e, text := w.explain(options)
-	if !e.Policy.Known || e.Rule.Limit || e.Heartbeat == nil || len(e.Heartbeat.Rows) != 1 || e.Heartbeat.Rows[0].At != online.At {
+	if e.Replay == nil || !e.Replay.Agrees || e.Replay.Before.State != "offline" || e.Heartbeat == nil || len(e.Heartbeat.Rows) != 1 || e.Heartbeat.Rows[0].At != online.At {
 		t.Errorf("the first beat is explained as %+v", e)
 	}
 	if len(e.Before) != 0 || len(e.After) != 2 || e.After[1].Event != offline.EventID().String() {
 		t.Errorf("neighbours are %v and %v", e.Before, e.After)
 	}
-	wants(t, text, "user 42 went from offline to online", "beat of device 7 (mobile)", "age 20ms, idle 5ms", "presence.heartbeats partition")
+	wants(t, text, "user 42 went from offline to online", "beat of device 7 (mobile)", "age 20ms, idle 5ms", "presence.heartbeats partition",
+		"before the record: offline", "after it: online since", "It gives the published change.")
 
 	options.Event, options.User = away.EventID().String(), 0
 	e, text = w.explain(options)
-	if !e.Rule.Limit || len(e.Rule.Sum) != 3 || e.Rule.Rest != "" || e.Heartbeat == nil || e.Heartbeat.Kind != "tick" {
-		t.Errorf("silence is explained as %+v", e.Rule)
+	if d := e.Replay.Before.Devices; !e.Replay.Agrees || len(d) != 1 || d[0].Until != away.At || e.Replay.After.Devices != nil || e.Heartbeat.Kind != "tick" {
+		t.Errorf("silence is explained as %+v", e.Replay)
 	}
-	wants(t, text, "+ online_ttl         300ms", "+ offline_debounce   100ms", "= at", "a tick of the detector", "less allowed_lateness (250ms)",
-		"Timer: the silence of device 7.", "reconnect_window 30s, cohort_rate 2000")
+	wants(t, text, "a tick of the detector", "silent at "+away.At.String(), "reconnect_window 30s, cohort_rate 2000", "By policy "+w.settings.ID()+":")
 
 	options.Event = offline.EventID().String()
-	if _, text = w.explain(options); len(e.Before) != 1 {
-		t.Errorf("before is %v", e.Before)
+	if e, _ = w.explain(options); len(e.Before) != 2 || e.Replay.Before.Next != offline.At {
+		t.Errorf("the end of away is explained as %+v after %+v", e.Replay, e.Before)
 	}
-	wants(t, text, "+ away_ttl           1s")
-
-	options.Settings.OnlineTTL = time.Minute
-	e, text = w.explain(options)
-	if e.Policy.Known || len(e.Rule.Sum) != 0 {
-		t.Errorf("other settings are taken for those in force: %+v", e)
-	}
-	wants(t, text, "whose settings are not known any more")
-	options.Known = []schemas.Policy{schemas.DefaultPolicy(), w.settings}
-	if e, text = w.explain(options); !e.Policy.Known || e.Policy.ID != w.settings.ID() {
-		t.Errorf("a policy that is known by its id is not used: %+v", e.Policy)
-	}
-	wants(t, text, "+ away_ttl           1s", "By policy "+w.settings.ID()+":")
 	if _, err := json.Marshal(e); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAReplayThatDisagreesSaysSo(t *testing.T) {
+	t.Parallel()
+	known := &User{State: "online"}
+	e := Explanation{Replay: &Replay{Before: known, After: known}}
+	text := func() string {
+		var b bytes.Buffer
+		_ = e.Write(&b) // into memory
+		return b.String()
+	}
+	wants(t, text(), "IT GIVES NO CHANGE OF THE USER at this record")
+	e.Replay.Produced = []Change{{From: "online", To: "away", Cause: "idle", Event: "2gVCcZ6TqUq5bkKTo7CqEYvyHr0"}}
+	wants(t, text(), "IT GIVES ANOTHER CHANGE than the published one: went from online to away at never: idle, event 2gVCcZ6TqUq5bkKTo7CqEYvyHr0")
 }
 
 func TestWhatCannotBeExplainedIsSaidClearly(t *testing.T) {
@@ -177,7 +183,7 @@ func TestWhatCannotBeExplainedIsSaidClearly(t *testing.T) {
 		"not-an-event":  `"not-an-event" is none`,
 		recent.String(): "there is no event " + recent.String(),
 	} {
-		if _, err := Explain(t.Context(), w.reader, Options{Event: event}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Explain(t.Context(), w.cluster, w.reader, Options{Event: event}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("event %q: %v", event, err)
 		}
 	}
@@ -209,12 +215,12 @@ func TestNothingOfAnErasedUserIsExplained(t *testing.T) {
 	w.beat(schemas.Beat{User: 5, Device: 7, Kind: schemas.Mobile})
 	back := w.next(5)
 	for _, void := range []*schemas.Transition{online, erasure} {
-		_, err := Explain(t.Context(), w.reader, Options{Event: void.EventID().String(), User: 5, Settings: w.settings})
+		_, err := Explain(t.Context(), w.cluster, w.reader, Options{Event: void.EventID().String(), User: 5})
 		if err == nil || !strings.Contains(err.Error(), "there is no event") {
 			t.Errorf("%s is explained: %v", schemas.CauseWord(void.Cause), err)
 		}
 	}
-	if e, _ := w.explain(Options{Event: back.EventID().String(), User: 5, Settings: w.settings}); len(e.Before) != 0 {
+	if e, _ := w.explain(Options{Event: back.EventID().String(), User: 5}); len(e.Before) != 0 {
 		t.Errorf("before the new user came there were %+v", e.Before)
 	}
 }
@@ -247,30 +253,6 @@ func wants(t *testing.T, text string, parts ...string) {
 	}
 }
 
-func TestTheSumShowsEveryLimit(t *testing.T) {
-	t.Parallel()
-	s := liveness.Defaults()
-	s.ByeDebounce = 2 * time.Second
-	const seen = schemas.Millis(1_763_700_000_000)
-	tick := &Record{Kind: "tick"}
-	for name, c := range map[string]struct {
-		t    schemas.Transition
-		rest string
-		sum  int
-	}{
-		"idle":         {schemas.Transition{From: schemas.Online, To: schemas.Away, Cause: schemas.Idle, LastActive: seen, At: seen + 300_000}, "", 2},
-		"bye":          {schemas.Transition{From: schemas.Online, To: schemas.Offline, Cause: schemas.Bye, LastSeen: seen, At: seen + 2000}, "", 2},
-		"gateway lost": {schemas.Transition{From: schemas.Online, To: schemas.Away, Cause: schemas.GatewayLost, LastSeen: seen, At: seen + 75_500}, "500ms", 4},
-		"outage":       {schemas.Transition{From: schemas.Away, To: schemas.Offline, Cause: schemas.Silent, LastSeen: seen, At: seen + 310_000}, "10s", 2},
-		"devices":      {schemas.Transition{From: schemas.Online, To: schemas.Online, Cause: schemas.DevicesChanged, LastSeen: seen, At: seen + 10}, "", 0},
-	} {
-		r := ruleOf(&c.t, tick, s, true)
-		if r.Rest != c.rest || len(r.Sum) != c.sum || !r.Limit {
-			t.Errorf("%s: %+v", name, r)
-		}
-	}
-}
-
 // known are names.
 type known map[schemas.UserID]schemas.UserName
 
@@ -290,7 +272,7 @@ func TestUsersAreCalledByTheirNamesAndNotByTheirIDs(t *testing.T) {
 	event := w.next(id).EventID().String()
 	w.next(id)
 	asked := func(names known, showIDs bool) (*Explanation, string) {
-		return w.explain(Options{Event: event, User: id, Called: ann, Settings: w.settings, Prefix: "presence.", Names: names, ShowIDs: showIDs})
+		return w.explain(Options{Event: event, User: id, Called: ann, Names: names, ShowIDs: showIDs})
 	}
 	called := func(n schemas.UserName) known { return known{id: n} }
 
@@ -310,7 +292,7 @@ func TestUsersAreCalledByTheirNamesAndNotByTheirIDs(t *testing.T) {
 		!strings.HasPrefix(text, "a user whose name is not known") {
 		t.Errorf("of a user who is known by another name: %s", text)
 	}
-	_, err = Explain(t.Context(), w.reader, Options{Event: "0ujsszwN8NRY24YaXiTIE2VWDTS", User: id, Called: ann, Settings: w.settings})
+	_, err = Explain(t.Context(), w.cluster, w.reader, Options{Event: "0ujsszwN8NRY24YaXiTIE2VWDTS", User: id, Called: ann})
 	if err == nil || !strings.Contains(err.Error(), "of tenant acme") || strings.Contains(err.Error(), id.String()) {
 		t.Errorf("an event that is not there: %v", err)
 	}

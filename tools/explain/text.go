@@ -37,59 +37,99 @@ func (e *Explanation) Write(out io.Writer) error {
 	say("")
 	e.where(say)
 	say("")
+	e.again(say)
+	say("")
 	e.around(say)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
 func (e *Explanation) why(say func(string, ...any)) {
-	say("Why: %s.", e.Rule.Words)
-	if e.Rule.Timer != "" {
-		say("  Timer: %s.", e.Rule.Timer)
+	say("Why: %s.", e.Rule)
+	if e.Policy.Settings == nil {
+		say("  By policy %s, whose settings are not known.", e.Policy.ID)
+		return
 	}
-	for i, term := range e.Rule.Sum {
-		if i == 0 {
-			say("    %-18s %s", term.Name, term.At)
-		} else {
-			say("  + %-18s %s", term.Name, term.Add)
+	say("  By policy %s:", e.Policy.ID)
+	line := "   "
+	for i, s := range e.Policy.Settings {
+		if line += fmt.Sprintf(" %s %s", s.Name, s.Value); i+1 < len(e.Policy.Settings) {
+			line += ","
 		}
-	}
-	if e.Rule.Rest != "" {
-		say("  + %-18s %s (%s)", "rest", e.Rule.Rest, e.Rule.RestWords)
-	}
-	if len(e.Rule.Sum) > 0 {
-		say("  = %-18s %s", "at", e.Change.At)
-	}
-	if e.Rule.Noticed != "" {
-		say("  Noticed there: %s.", e.Rule.Noticed)
-	}
-	if e.Policy.Known {
-		say("  By policy %s%s:", e.Policy.ID, e.Policy.whose())
-		line := "   "
-		for i, s := range e.Policy.Settings {
-			if line += fmt.Sprintf(" %s %s", s.Name, s.Value); i+1 < len(e.Policy.Settings) {
-				line += ","
-			}
-			if len(line) > 90 || i+1 == len(e.Policy.Settings) {
-				say("%s", line)
-				line = "   "
-			}
+		if len(line) > 90 || i+1 == len(e.Policy.Settings) {
+			say("%s", line)
+			line = "   "
 		}
-	} else {
-		say("  It was decided by policy %s, whose settings are not known any more; the flags make %s. Give the settings of the pipeline's policy as flags for the arithmetic.",
-			e.Policy.ID, e.Policy.Given)
 	}
 }
 
-// whose says whose settings the policy has, if they are a tenant's.
-func (p Policy) whose() string {
-	switch {
-	case p.Tenant == nil:
-		return ""
-	case *p.Tenant == "":
-		return ", which has the settings of the default tenant"
+// again says what the detector makes of the record.
+func (e *Explanation) again(say func(string, ...any)) {
+	r := e.Replay
+	if r == nil {
+		say("The detector's state at the record is not known: %s.", e.NoReplay)
+		return
 	}
-	return ", which has the settings of tenant " + *p.Tenant
+	say("The detector, run again from its snapshot at offset %d:", r.From)
+	for _, why := range r.Refused {
+		say("  not from a newer one: %s", why)
+	}
+	r.Before.write("before the record", say)
+	r.After.write("after it", say)
+	switch {
+	case r.Agrees:
+		say("  It gives the published change.")
+	case len(r.Produced) == 0:
+		say("  IT GIVES NO CHANGE OF THE USER at this record, other than what was published.")
+	}
+	for _, c := range r.Produced {
+		say("  IT GIVES ANOTHER CHANGE than the published one: %s at %s: %s, event %s", c.what(), c.At, c.Cause, c.Event)
+	}
+}
+
+func (u *User) write(when string, say func(string, ...any)) {
+	if u == nil {
+		return
+	}
+	since := ""
+	if u.Since != 0 {
+		since = fmt.Sprintf(" since %s", u.Since)
+	}
+	say("  %s: %s%s, seen by %s, last seen %s, last active %s", when, u.State, since, u.Visibility, u.LastSeen, u.LastActive)
+	for _, d := range u.Devices {
+		say("    %s", d.what())
+	}
+	if u.Waits {
+		say("    changes wait, because the user changes more often than flap_burst and flap_interval allow")
+	}
+	if u.Next != 0 {
+		say("    next limit %s", u.Next)
+	}
+}
+
+// what is what is known of a device.
+func (d *Device) what() string {
+	text := fmt.Sprintf("device %d (%s)", d.Device, d.Kind)
+	if d.Device == 0 {
+		text = "a device as of the restart"
+	}
+	if d.Gateway != "" {
+		text += " by gateway " + printable(d.Gateway)
+	}
+	if d.Bye {
+		return text + fmt.Sprintf(": said bye %s", d.Seen)
+	}
+	text += fmt.Sprintf(": seen %s, touched %s, silent at %s", d.Seen, d.Active, d.Until)
+	if d.ActiveUntil != 0 {
+		text += fmt.Sprintf(", idle at %s", d.ActiveUntil)
+	}
+	switch {
+	case d.Held:
+		text += "; its gateway is lost: it may come back by another"
+	case d.Lost:
+		text += "; its gateway is lost"
+	}
+	return text
 }
 
 func (e *Explanation) where(say func(string, ...any)) {
@@ -157,8 +197,7 @@ func (r *Record) what() string {
 		text = fmt.Sprintf("%d %s, %d of this user", r.Beats, beats, len(r.Rows))
 	}
 	if r.Gateway != "" {
-		name := strconv.Quote(r.Gateway) // it may contain anything, control characters too
-		text += ", from gateway " + name[1:len(name)-1]
+		text += ", from gateway " + printable(r.Gateway)
 		if r.GatewayEpoch != 0 {
 			text += fmt.Sprintf(" (started %s", r.GatewayEpoch)
 			if r.Sequence > 0 {
@@ -173,6 +212,12 @@ func (r *Record) what() string {
 		text += ", forwarded from a wrong partition"
 	}
 	return text
+}
+
+// printable is text that may contain anything, control characters too.
+func printable(text string) string {
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 func ordinal(n int) string {
