@@ -113,6 +113,7 @@ var Needs = slices.Concat(
 		onTopic(schemas.Erasures, "writing names again after erasures", "Read"))),
 	roleNeeds("tools",
 		onTopic(schemas.Heartbeats, "explain, backtest, record", "Read"),
+		onTopic(schemas.Snapshots, "explain", "Read"),
 		onGroup(detectorGroup, "explain, policy show, backtest, canary; reading the log epochs", "Describe"),
 		onTopic(schemas.Transitions, "replay, asof, sessions, explain, backtest, canary", "Read"),
 		onTopic(schemas.Statuses, "export", "Read"),

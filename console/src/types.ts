@@ -184,8 +184,24 @@ export interface Explanation {
     rows?: { device_id: number; device_kind: string; bye?: boolean; at: string }[];
   };
   record_gone?: string;
-  /** sum is how the instant came about: an instant, then settings that are added. */
-  rule: { words: string; sum?: { name: string; at?: string; add?: string }[]; rest?: string };
+  /** The rule in words. */
+  rule: string;
+  /** What the detector, run again, knew before the record. */
+  replay?: {
+    agrees: boolean;
+    before?: {
+      devices?: {
+        device_id: number;
+        bye?: boolean;
+        held?: boolean;
+        seen_at: string;
+        active_at?: string;
+        until?: string;
+        active_until?: string;
+      }[];
+      next_limit?: string;
+    };
+  };
   before: Explained[];
 }
 

@@ -476,21 +476,24 @@ export class Fake {
     if (!id) return this.#error(answer, 400, "invalid_event_id", "event_id: is needed");
     const at = Date.parse(this.row(3).since);
     this.#json(answer, {
-      text: `user 1021 went from online to away at ${iso(at)}: silent\n\nWhy: nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that.\n    last beat          ${iso(at - 45_000)}\n  + online_ttl         30s\n  + offline_debounce   15s\n  = at                 ${iso(at)}\n\nWhere: record 118204 of presence.heartbeats partition 5 (log epoch 1), the first that it caused for this user\n  appended ${iso(at + 251)}: a tick of the detector\n`,
+      text: `user 1021 went from online to away at ${iso(at)}: silent\n\nWhy: nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that.\n\nWhere: record 118204 of presence.heartbeats partition 5 (log epoch 1), the first that it caused for this user\n  appended ${iso(at + 251)}: a tick of the detector\n\nThe detector, run again from its snapshot at offset 118020:\n  before the record: online since ${iso(at - 600_000)}, seen by everyone, last seen ${iso(at - 45_000)}, last active ${iso(at - 45_000)}\n    device 7 (web): seen ${iso(at - 45_000)}, touched ${iso(at - 45_000)}, silent at ${iso(at)}\n  It gives the published change.\n`,
       event_id: id,
       change: { event_id: id, user_id: "1021", from: "online", to: "away", at: iso(at), cause: "silent" },
       place: { topic: "presence.heartbeats", partition: 5, log_epoch: 1, offset: 118204, ordinal: 0 },
       record: { time: iso(at + 251), kind: "tick", beats: 0 },
-      rule: {
-        words: "nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that",
-        limit: true,
-        sum: [
-          { name: "last beat", at: iso(at - 45_000) },
-          { name: "online_ttl", add: "30s" },
-          { name: "offline_debounce", add: "15s" },
-        ],
+      rule: "nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that",
+      replay: {
+        from_offset: 118020,
+        agrees: true,
+        before: {
+          state: "online",
+          visibility: "everyone",
+          devices: [{ device_id: 7, device_kind: "web", seen_at: iso(at - 45_000), until: iso(at) }],
+          next_limit: iso(at),
+        },
+        after: { state: "away", visibility: "everyone" },
       },
-      policy: { id: "4f0c9a17be22", given_id: "4f0c9a17be22", known: true },
+      policy: { id: "4f0c9a17be22" },
       before: [],
       after: [],
     });

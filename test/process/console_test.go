@@ -139,10 +139,10 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 					UserID string `json:"user_id"`
 					Name   string
 				}
-				Rule struct{ Words string }
+				Rule string
 			}
 			testkit.Check(t, h.Fetch(api+"explain?"+tenant+"&event_id="+eventID, &why))
-			if why.EventID != eventID || cmp.Or(why.Change.Name, why.Change.UserID) != name || why.Rule.Words == "" || !strings.Contains(why.Text, "first_beat") {
+			if why.EventID != eventID || cmp.Or(why.Change.Name, why.Change.UserID) != name || why.Rule == "" || !strings.Contains(why.Text, "first_beat") {
 				t.Errorf("%s is explained as %+v", eventID, why)
 			}
 			status, answer, err := h.Ask(http.MethodPost, api+"whatif", "application/json", strings.NewReader(`{"policy":{"offline-debounce":"60s"},"minutes":1}`))

@@ -61,7 +61,7 @@ func TestAPolicyOfThePastIsKnownByItsID(t *testing.T) {
 	k.types(0, []string{"FIRST IN FORCE", old, "the beginning", now, "online_ttl 45s"}, "policy", "show", "all")
 	k.types(0, []string{`"in_force":["pipeline"]`}, "policy", "show", "all", "--output", "jsonl")
 	k.types(0, []string{old}, "backtest", "--policy", old, "--policy", "log", "--warm-up", "0s")
-	k.types(0, []string{"user 1 was online", "By policy " + old, "online_ttl 30s"}, "explain", "1", "--at", "now", "--online-ttl", "77s")
+	k.types(0, []string{"user 1 was online", "By policy " + old, "online_ttl 30s"}, "explain", "1", "--at", "now")
 	k.types(2, []string{"<id>: ", `"xyz" is none`, `"stillhere policy show --help"`}, "policy", "show", "xyz")
 	k.types(1, []string{"policy 0123456789ab was never in force here"}, "policy", "show", "0123456789ab")
 	k.types(2, []string{"--tenant: an id names one policy"}, "policy", "show", old, "--tenant", "acme")

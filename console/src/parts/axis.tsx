@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { clock, span } from "../format";
 import type { Step } from "../policy";
-import { seconds, short, timeline } from "../policy";
+import { short, timeline } from "../policy";
 import type { Explanation } from "../types";
 
 /** An instant, or with until a time, on the way to a change. kind is its colour. */
@@ -12,33 +12,18 @@ interface Moment {
   until?: string;
 }
 
-/** What the parts of a sum look like. */
-const kinds: Record<string, string> = {
-  "last beat": "beat",
-  bye: "bye",
-  "last touch": "touch",
-  offline_debounce: "debounce",
-  bye_debounce: "debounce",
-  reconnect_window: "grace",
-};
-
-/** How the instant of a change came about: the sum, the record, and the changes before. */
+/** What a change came from: what was known of the devices, the record, and the changes before. */
 export function momentsOf(e: Explanation): Moment[] {
   const all: Moment[] = [];
-  let at = 0;
-  const span = (kind: string, label: string, length = "") => {
-    const ms = (length.startsWith("-") ? -1 : 1) * seconds(length.replace("-", "")) * 1000;
-    if (!ms) return;
-    const [from, until] = [Math.min(at, at + ms), Math.max(at, at + ms)].map((t) => new Date(t).toISOString());
-    all.push({ at: from!, until: until!, kind, label: `${label} ${length}` });
-    at += ms;
-  };
-  for (const { name, at: begin, add } of e.rule.sum ?? [])
-    if (begin) {
-      at = Date.parse(begin);
-      all.push({ at: begin, kind: kinds[name] ?? "beat", label: name });
-    } else span(kinds[name] ?? "ttl", name, add);
-  if (at) span("rest", "rest", e.rule.rest);
+  for (const d of e.replay?.before?.devices ?? []) {
+    const of = `device ${d.device_id}`;
+    all.push({ at: d.seen_at, kind: d.bye ? "bye" : "beat", label: `${d.bye ? "bye" : "last beat"} of ${of}` });
+    if (d.until) all.push({ at: d.seen_at, until: d.until, kind: "ttl", label: `${of} is present for` });
+    const idle = e.change.cause === "idle" && d.active_until;
+    if (idle) all.push({ at: d.active_at ?? d.seen_at, until: idle, kind: "debounce", label: `${of} is active for` });
+    if (d.held && d.until)
+      all.push({ at: d.until, until: e.change.at, kind: "grace", label: `${of} may reconnect for` });
+  }
   if (e.record) all.push({ at: e.record.time, kind: "record", label: e.record.kind });
   for (const r of e.record?.rows ?? []) {
     const kind = r.bye ? "bye" : "beat";
@@ -82,7 +67,7 @@ function useWidth(otherwise: number) {
   return { picture, width };
 }
 
-/** The moments of the arithmetic, and changes before and after that are not so far that nothing else could be seen. */
+/** The moments of the change, and changes before and after that are not so far that nothing else could be seen. */
 function near(moments: Moment[], at: string): Moment[] {
   const other = (m: Moment) => m.kind === "change" && m.at !== at;
   const own = moments.filter((m) => !other(m)).flatMap((m) => [Date.parse(m.at), Date.parse(m.until ?? m.at)]);
@@ -91,7 +76,7 @@ function near(moments: Moment[], at: string): Moment[] {
   return moments.filter((m) => !other(m) || (Date.parse(m.at) >= from - room && Date.parse(m.at) <= to + room));
 }
 
-/** The record and the arithmetic of a change: every instant at its place, spans of time as bars. */
+/** The record of a change and what was known: every instant at its place, spans of time as bars. */
 export function WhyAxis({ moments, at }: { moments: Moment[]; at: string }) {
   const { picture, width } = useWidth(560);
   const sorted = near(moments, at).sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
@@ -123,9 +108,7 @@ export function WhyAxis({ moments, at }: { moments: Moment[]; at: string }) {
       {bars.map((m, i) => {
         const a = x(Date.parse(m.at));
         const b = x(Date.parse(m.until!));
-        // Labels of settings have their value already.
-        const length = span((Date.parse(m.until!) - Date.parse(m.at)) / 1000);
-        const text = /\d/.test(m.label) ? m.label : `${m.label} ${length}`;
+        const text = `${m.label} ${span((Date.parse(m.until!) - Date.parse(m.at)) / 1000)}`;
         const wide = text.length * 6.1 + 10;
         const inside = b - a > wide;
         const left = !inside && b + wide > width;

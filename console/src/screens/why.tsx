@@ -6,7 +6,7 @@ import { momentsOf, WhyAxis } from "../parts/axis";
 import { Copy, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import type { Explanation } from "../types";
 
-/** Why a change happened: the rule, the arithmetic on a time axis, the record, and the text of the command line. */
+/** Why a change happened: the rule, what was known on a time axis, the record, and the text of the command line. */
 export function Why({ event, close }: { event: string; close: () => void }) {
   const why = useLoad((signal) => get<Explanation>("console/api/explain", { event_id: event }, signal), [event]);
   const box = useRef<HTMLDivElement>(null);
@@ -35,7 +35,7 @@ export function Why({ event, close }: { event: string; close: () => void }) {
               <StateWord state={value.change.to} /> at <span class="mono">{moment(value.change.at, true)}</span> UTC,
               was {value.change.from}: <b>{words(value.change.cause)}</b>
             </p>
-            <p>{sentence(value.rule.words)}</p>
+            <p>{sentence(value.rule)}</p>
             {moments.length > 1 && <WhyAxis moments={moments} at={value.change.at} />}
             <dl class="facts">
               <div>
@@ -51,6 +51,12 @@ export function Why({ event, close }: { event: string; close: () => void }) {
                 <dt>Policy</dt>
                 <dd class="mono">{value.policy.id}</dd>
               </div>
+              {value.replay && (
+                <div>
+                  <dt>Replay</dt>
+                  <dd>{value.replay.agrees ? "gives the same change" : "gives another change than was published"}</dd>
+                </div>
+              )}
               <div>
                 <dt>Event</dt>
                 <dd class="mono">{value.event_id}</dd>
