@@ -64,7 +64,7 @@ type commands struct {
 	Canary  canaryCommand  `cmd:"" set:"kafka_brokers=" group:"Understand:" help:"Act as a user who comes, is watched, goes, is read and replayed, and report latencies and failures as metrics."`
 	Status  statusCommand  `cmd:"" group:"Understand:" help:"Print how the pipeline does: users, rates, processes, partitions, gateways, and what is wrong."`
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
-	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
+	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: rule, record, what the detector knew, neighbours."`
 
 	Completion completionCommand `cmd:"" group:"Understand:" help:"Print the completion script of a shell."`
 	Complete   completeCommand   `cmd:"" hidden:"" help:"Print the completions of the last word."`
