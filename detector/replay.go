@@ -54,10 +54,11 @@ type Replay struct {
 
 // Replayed is what the detector knew of the user before and after a heartbeat, and the user's transitions at it.
 type Replayed struct {
-	From          int64 // offset of the first heartbeat after the snapshot
-	Before, After liveness.View
-	Transitions   []schemas.Transition
-	Refused       []string // why newer snapshots could not be used
+	From        int64                `json:"from_offset"`       // of the first heartbeat after the snapshot
+	Refused     []string             `json:"refused,omitempty"` // why newer snapshots could not be used
+	Before      *liveness.View       `json:"before,omitempty"`
+	After       *liveness.View       `json:"after,omitempty"`
+	Transitions []schemas.Transition `json:"-"`
 }
 
 // ErrNoSnapshot is why a heartbeat cannot be handled again.

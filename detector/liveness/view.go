@@ -2,58 +2,57 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// View is what the machine knows of one user between two records. Times are log times; 0: none.
+// View is what the machine knows of one user between two records, for people. Times are log times; 0: none.
 type View struct {
-	State  schemas.State
-	Hidden bool
-	// Hid: times may be of a time in which the user hid, which only the user and administrators may know.
-	Hid                         bool
-	Since, LastSeen, LastActive schemas.Millis
-	Devices                     []DeviceView
+	State      string         `json:"state"`
+	Visibility string         `json:"visibility"`
+	Since      schemas.Millis `json:"since,omitzero"`
+	LastSeen   schemas.Millis `json:"last_seen_at,omitzero"`
+	LastActive schemas.Millis `json:"last_active_at,omitzero"`
+	Devices    []DeviceView   `json:"devices,omitempty"`
 	// Next is the next limit that may change the user. Waits: changes wait because the user changes too often.
-	Next   schemas.Millis
-	Waits  bool
-	Policy schemas.Policy // by which the user is judged
+	Next  schemas.Millis `json:"next_limit,omitzero"`
+	Waits bool           `json:"waits,omitempty"`
+	// Hid: times may be of a time in which the user hid, which only the user and administrators may know.
+	Hid bool `json:"-"`
 }
 
 // DeviceView is the newest report, or remembered bye, of a device through one gateway.
 type DeviceView struct {
-	Device  schemas.DeviceID // 0: presumed after a restart without a snapshot
-	Kind    schemas.DeviceKind
-	Gateway schemas.GatewayID
-	Bye     bool
+	Device  schemas.DeviceID  `json:"device_id"` // 0: presumed after a restart without a snapshot
+	Kind    string            `json:"device_kind"`
+	Gateway schemas.GatewayID `json:"gateway_id,omitempty"`
+	Bye     bool              `json:"bye,omitempty"`
 	// Lost: its gateway was lost. Held: it stays only because another gateway may still hear it.
-	Lost, Held   bool
-	Seen, Active schemas.Millis
+	Lost   bool           `json:"gateway_lost,omitempty"`
+	Held   bool           `json:"held,omitempty"`
+	Seen   schemas.Millis `json:"seen_at"`
+	Active schemas.Millis `json:"active_at,omitzero"`
 	// Until is when it falls silent, ActiveUntil when it is idle.
-	Until, ActiveUntil schemas.Millis
+	Until       schemas.Millis `json:"until,omitzero"`
+	ActiveUntil schemas.Millis `json:"active_until,omitzero"`
 }
 
 // View is what is known of a user. It changes nothing.
-func (m *Machine) View(id schemas.UserID) View {
-	tenant := m.tenants.away[id]
-	hidden, hides := m.hidden[id]
-	v := View{State: schemas.Offline, Hidden: hides, Since: hidden.since, LastSeen: hidden.lastSeen, LastActive: hidden.lastActive}
+func (m *Machine) View(id schemas.UserID) *View {
+	h, hidden := m.hidden[id]
+	v := &View{State: schemas.StateWord(schemas.Offline), Since: h.since, LastSeen: h.lastSeen, LastActive: h.lastActive}
 	if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
 		u := m.load(e, &m.scratch)
-		tenant = u.tenant
-		v = View{State: u.state, Hidden: u.hidden, Since: u.since, LastSeen: u.lastSeen, LastActive: u.touched(),
+		hidden = u.hidden
+		v = &View{State: schemas.StateWord(u.state), Since: u.since, LastSeen: u.lastSeen, LastActive: u.touched(),
 			Next: m.viewed(m.next(u)), Waits: u.flaps.waiting != nil}
 		for i := range u.reports {
 			v.Devices = append(v.Devices, m.device(&u.reports[i]))
 		}
 	}
-	v.Hid = v.Hidden || m.shownAt(id) != 0
-	v.Policy = m.policy.Policy
-	if tenant != 0 {
-		v.Policy = v.Policy.For(m.tenants.all[tenant].policy)
-	}
+	v.Visibility, v.Hid = schemas.VisibilityWord(visibilityOf(hidden)), hidden || m.shownAt(id) != 0
 	return v
 }
 
 // device is a report of the user at hand.
 func (m *Machine) device(r *report) DeviceView {
-	d := DeviceView{Device: r.device, Kind: r.kind, Gateway: schemas.GatewayID(m.gateways.lives[r.life].id), Bye: !r.live(), Seen: r.seen}
+	d := DeviceView{Device: r.device, Kind: schemas.KindWord(r.kind), Gateway: schemas.GatewayID(m.gateways.lives[r.life].id), Bye: !r.live(), Seen: r.seen}
 	if r.live() {
 		d.Lost, d.Held = m.gateways.lost(&m.clock, r.life, m.clock.presence()), r.phase != present
 		d.Active, d.Until, d.ActiveUntil = r.touched(), m.viewed(m.presentUntil(r)), m.viewed(m.activeUntil(r))

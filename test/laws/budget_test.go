@@ -23,14 +23,14 @@ var budget = map[string]struct{ code, tests int }{
 	"cmd":      {6400, 2050},
 	"console":  {2900, 1000},
 	"deploy":   {800, 750},
-	"detector": {6300, 2700},
+	"detector": {6450, 2850},
 	"fanout":   {6700, 7500},
 	"ingest":   {2250, 2550},
 	"internal": {15750, 14400},
 	"lastseen": {9350, 9050},
 	"schemas":  {3000, 2350},
-	"test":     {0, 30600},
-	"tools":    {5850, 2250},
+	"test":     {0, 30700},
+	"tools":    {5800, 2200},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {

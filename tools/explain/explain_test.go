@@ -159,8 +159,8 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 
 func TestAReplayThatDisagreesSaysSo(t *testing.T) {
 	t.Parallel()
-	known := &User{State: "online"}
-	e := Explanation{Replay: &Replay{Before: known, After: known}}
+	known := &liveness.View{State: "online"}
+	e := Explanation{Replay: &Replay{Replayed: &detector.Replayed{Before: known, After: known}}}
 	text := func() string {
 		var b bytes.Buffer
 		_ = e.Write(&b) // into memory

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -74,8 +75,8 @@ func (e *Explanation) again(say func(string, ...any)) {
 	for _, why := range r.Refused {
 		say("  not from a newer one: %s", why)
 	}
-	r.Before.write("before the record", say)
-	r.After.write("after it", say)
+	write(r.Before, "before the record", say)
+	write(r.After, "after it", say)
 	switch {
 	case r.Agrees:
 		say("  It gives the published change.")
@@ -87,7 +88,7 @@ func (e *Explanation) again(say func(string, ...any)) {
 	}
 }
 
-func (u *User) write(when string, say func(string, ...any)) {
+func write(u *liveness.View, when string, say func(string, ...any)) {
 	if u == nil {
 		return
 	}
@@ -96,8 +97,8 @@ func (u *User) write(when string, say func(string, ...any)) {
 		since = fmt.Sprintf(" since %s", u.Since)
 	}
 	say("  %s: %s%s, seen by %s, last seen %s, last active %s", when, u.State, since, u.Visibility, u.LastSeen, u.LastActive)
-	for _, d := range u.Devices {
-		say("    %s", d.what())
+	for i := range u.Devices {
+		say("    %s", device(&u.Devices[i]))
 	}
 	if u.Waits {
 		say("    changes wait, because the user changes more often than flap_burst and flap_interval allow")
@@ -107,17 +108,18 @@ func (u *User) write(when string, say func(string, ...any)) {
 	}
 }
 
-// what is what is known of a device.
-func (d *Device) what() string {
-	text := fmt.Sprintf("device %d (%s)", d.Device, d.Kind)
-	if d.Device == 0 {
-		text = "a device as of the restart"
-	}
+// device is what is known of a device.
+func device(d *liveness.DeviceView) string {
+	by := ""
 	if d.Gateway != "" {
-		text += " by gateway " + printable(d.Gateway)
+		by = " by gateway " + printable(string(d.Gateway))
 	}
 	if d.Bye {
-		return text + fmt.Sprintf(": said bye %s", d.Seen)
+		return fmt.Sprintf("device %d%s: said bye %s", d.Device, by, d.Seen)
+	}
+	text := fmt.Sprintf("device %d (%s)%s", d.Device, d.Kind, by)
+	if d.Device == 0 {
+		text = fmt.Sprintf("a device (%s) presumed at a restart without a snapshot", d.Kind)
 	}
 	text += fmt.Sprintf(": seen %s, touched %s, silent at %s", d.Seen, d.Active, d.Until)
 	if d.ActiveUntil != 0 {
