@@ -60,7 +60,7 @@ for (const ids of ["int", "text"])
       const change = page.locator(".feed .rows .row", { hasText: silent }).filter({ has: page.locator(".state.away") });
       await click(change.getByRole("link"));
       await page.locator(".why .verdict", { hasText: "silent" }).waitFor();
-      await page.locator(".why-axis", { hasText: "online_ttl" }).waitFor();
+      await page.locator(".why-axis", { hasText: "is present for" }).waitFor();
       await page.locator(".why .facts", { hasText: "presence.heartbeats" }).waitFor();
     });
 
@@ -70,7 +70,7 @@ for (const ids of ["int", "text"])
       await page.keyboard.press("Enter");
       const change = page.locator(".history tbody tr").filter({ has: page.locator(".state.away") });
       await click(change.first().getByRole("button"));
-      await page.locator(".why-axis", { hasText: "offline_debounce" }).waitFor();
+      await page.locator(".why-axis", { hasText: "is present for" }).waitFor();
       assert.match(await page.locator(".why pre").textContent(), /Why: nothing was heard/);
       await page.locator(".days rect.online").first().waitFor({ state: "attached" });
     });

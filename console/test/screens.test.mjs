@@ -183,7 +183,7 @@ describe("on a phone", () => {
       await page.getByRole("button", { name: /^Why / }).first().waitFor();
       await fits(page, ".history button");
       await page.getByRole("button", { name: /^Why / }).first().click();
-      await page.locator(".why-axis", { hasText: "online_ttl 30s" }).waitFor();
+      await page.locator(".why-axis", { hasText: "is present for 45" }).waitFor();
       await fits(page, ".why-axis");
       const size = await page
         .locator(".why-axis text")
@@ -205,7 +205,7 @@ describe("a user", () => {
       assert.ok((await page.locator(".days rect.online").count()) > 5);
       await page.getByRole("button", { name: /^Why / }).first().click();
       await page.locator(".why .verdict", { hasText: "silent" }).waitFor();
-      await page.locator(".why-axis", { hasText: "online_ttl 30s" }).waitFor();
+      await page.locator(".why-axis", { hasText: "is present for 45" }).waitFor();
       await page.locator(".why .facts", { hasText: "presence.heartbeats 5:118204" }).waitFor();
       await page.waitForURL(/event=/);
       await accessible(page, "a user");

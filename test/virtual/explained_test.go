@@ -13,6 +13,7 @@ import (
 )
 
 func TestTheDetectorRunAgainGivesEveryChangeOfWhichTheHeartbeatsAreThere(t *testing.T) {
+	long(t)
 	inBothWorlds(t, size{partitions: 1, tick: time.Second}, func(w *world) {
 		const silent, lost, leaves, erased, late schemas.UserID = 1, 2, 3, 4, 5
 		p := w.start("all", "one")
