@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -120,6 +121,7 @@ func (s *Server) questionOf(r *http.Request) (q question, err error) {
 	var request whatIfRequest
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.DisallowUnknownFields()
+	decoder.UseNumber()
 	if err := decoder.Decode(&request); err != nil || decoder.More() {
 		return q, &schemas.FieldError{Code: web.Malformed, Reason: "the body must be JSON, as {\"policy\":{\"online-ttl\":\"45s\"},\"minutes\":10}"}
 	}
@@ -130,13 +132,14 @@ func (s *Server) questionOf(r *http.Request) (q question, err error) {
 	if minutes < 1 || minutes > 60 {
 		return q, schemas.Invalid("minutes", "must be between 1 and 60")
 	}
-	settings, err := json.Marshal(request.Policy)
-	if err != nil {
-		return q, err
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(request.Policy)) {
+		words = append(words, fmt.Sprintf("%s=%v", name, request.Policy[name]))
 	}
-	if q.asked, err = backtest.ParsePolicy("asked", settings, s.Current().Policy, false); err != nil {
-		return q, &schemas.FieldError{Code: "invalid_policy", Field: "policy", Reason: errors.Unwrap(err).Error()}
+	if q.asked, err = backtest.ParsePolicy(s.Current().Policy, false, words...); err != nil {
+		return q, &schemas.FieldError{Code: "invalid_policy", Field: "policy", Reason: err.Error()}
 	}
+	q.asked.Name = "asked"
 	q.minutes = time.Duration(minutes) * time.Minute
 	q.warmUp = min(maxWarmUp, max(time.Minute, q.asked.Settings.OnlineTTL+q.asked.Settings.OfflineDebounce+q.asked.Settings.ReconnectWindow))
 	return q, nil

@@ -121,7 +121,7 @@ func rank(parsed *kong.Context, file *configFile, name string) int {
 			if flag.Name != name {
 				continue
 			}
-			from := given(parsed, flag, file)
+			from := origin(parsed, flag, file)
 			switch {
 			case from == "command line":
 				return 3

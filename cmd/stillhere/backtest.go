@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -19,7 +19,7 @@ import (
 
 // backtestCommand tries other settings on recorded heartbeats.
 type backtestCommand struct {
-	Policy    []string `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"log\" stands for what was in force, the id of a policy for its settings (see \"policy show all\"), \"default\", \"chat\", \"social\" and \"calm\" for the defaults and the presets." required:"" sep:"none" env:"-"`
+	Policy    []string `help:"A policy to try, as in the --policy of roles: a preset and settings, such as chat,away_ttl=2m; may be repeated. \"log\" stands for what was in force, \"default\" for the defaults, the id of a policy for its settings (see \"policy show all\")." required:"" sep:"none" env:"-"`
 	Recording string   `help:"File of \"stillhere record\". Default: the records that the topic has now." type:"existingfile" env:"-"`
 	tenantFlag
 	From   string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
@@ -33,8 +33,8 @@ type backtestCommand struct {
 func (*backtestCommand) Help() string {
 	return `Each policy is tried as that of the pipeline. With --ids text users of tenants with policies of their own go on being judged by these, as in the log. With --tenant a policy is tried as that of the tenant: only its users count, everybody else is judged as in the log, and the settings that tenants cannot have are refused. With --frame-keys heartbeats count that detectors with these masters take; without, all.
 
-    stillhere backtest --policy log --policy calmer.yaml
-    stillhere backtest --policy log --policy calmer.yaml --tenant acme --ids text --identity-key-file identity.key`
+    stillhere backtest --policy log --policy online_ttl=45s
+    stillhere backtest --policy log --policy online_ttl=45s --tenant acme --ids text --identity-key-file identity.key`
 }
 
 // Run tries them.
@@ -51,30 +51,21 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	}
 	o := backtest.Options{Flap: c.Flap, WarmUp: c.WarmUp, Tenant: c.Tenant}
 	for _, name := range c.Policy {
-		var text []byte
 		if name == "log" {
 			o.Policies = append(o.Policies, backtest.Policy{Name: name, AsLogged: true})
 			continue
 		}
-		if preset, ok := policy.PresetOf(name); ok {
-			o.Policies = append(o.Policies, backtest.Policy{Name: name, Settings: preset.To(schemas.DefaultPolicy())})
+		if policy.IsID(name) {
+			p, err := c.known(ctx, cluster, name)
+			if err != nil {
+				return err
+			}
+			o.Policies = append(o.Policies, p)
 			continue
 		}
-		if name != "default" {
-			if text, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) && policy.IsID(name) {
-				p, err := c.known(ctx, cluster, name)
-				if err != nil {
-					return err
-				}
-				o.Policies = append(o.Policies, p)
-				continue
-			} else if err != nil {
-				return misused(fmt.Errorf("--policy: %w; a name is log, default, a preset or the id of a policy", err))
-			}
-		}
-		p, err := backtest.ParsePolicy(name, text, schemas.DefaultPolicy(), c.Tenant != nil)
+		p, err := backtest.ParsePolicy(schemas.DefaultPolicy(), c.Tenant != nil, strings.Split(name, ",")...)
 		if err != nil {
-			return misused(fmt.Errorf("--policy: %w", err))
+			return misused(fmt.Errorf("--policy: %w; log and the id of a policy are allowed, too", err))
 		}
 		o.Policies = append(o.Policies, p)
 	}

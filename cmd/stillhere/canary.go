@@ -31,8 +31,8 @@ type canaryCommand struct {
 	Interval time.Duration `help:"Time from one round to the next, at least 5s. A round publishes two changes, a silent one up to three." default:"10s"`
 	Timeout  time.Duration `help:"Timeout of each step; a silent user may be so late." default:"5s"`
 	tokenFlag
-	Server      app.AdminServer `embed:"" group:"HTTP server:"`
-	policyFlags `group:"Policy:"`
+	Server app.AdminServer `embed:"" group:"HTTP server:"`
+	policyFlag
 	kafkaFlags
 	logFlags
 }
@@ -50,7 +50,7 @@ Try it beside "stillhere dev", which prints the address of its Kafka:
     stillhere canary --kafka-brokers 127.0.0.1:PORT
     curl -s 127.0.0.1:9090/metrics | grep canary
 
-With --kafka-brokers it follows the policy in force. Without, give it the policy's flags, such as STILLHERE_ONLINE_TTL in the environment, or it expects the defaults. A server with authentication wants a token of a gateway, since it beats for two users: stillhere token --gateway canary --for 8760h.
+With --kafka-brokers it follows the policy in force. Without, give it --policy, or it expects the defaults. A server with authentication wants a token of a gateway, since it beats for two users: stillhere token --gateway canary --for 8760h.
 
 With --ids text the users have names, stillhere-canary and stillhere-canary-silent of --tenant, and it expects the policy of their tenant. Only the replay needs the identity key.
 

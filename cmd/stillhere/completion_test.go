@@ -29,7 +29,7 @@ func TestEveryPlaceOfACommandLineIsCompletedByWhatMayStandThere(t *testing.T) {
 		{"replay --output csv --sou", []string{"--source"}, nil},
 		{"replay --sqlite ", []string{files}, nil},
 		{"replay --follow --kafka-s", []string{"--kafka-sasl"}, nil},
-		{"all --no-ann", []string{"--no-announce-devices"}, nil},
+		{"export --no-st", []string{"--no-status"}, nil},
 		{"config check ", []string{"detector", "all"}, nil},
 		{"graph edges --file ", []string{files}, nil},
 		{"bench ", []string{"pipeline"}, []string{"serve"}},

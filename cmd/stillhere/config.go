@@ -35,6 +35,13 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	if err := printSettings(parsed.Stdout, parsed, file); err != nil {
 		return err
 	}
+	lines := []string{"", "the policy of a new pipeline:"}
+	for _, s := range c.settings().Settings() {
+		lines = append(lines, fmt.Sprintf("  %-20s %s", s.Name, s.Value))
+	}
+	if err := printLines(parsed.Stdout, "# ", lines); err != nil {
+		return err
+	}
 	faults := c.check("")
 	if faults == nil {
 		if signs := app.DescribeSigning(c.Role, c.config()); signs != "" {
@@ -96,19 +103,8 @@ func printSettings(to io.Writer, parsed *kong.Context, file *configFile) error {
 const byDefault = "default"
 
 // origin returns where the value of a setting comes from: the first of the command line, the
-// environment, the file and the preset that has one.
+// environment and the file that has one.
 func origin(parsed *kong.Context, flag *kong.Flag, file *configFile) string {
-	if explicit := given(parsed, flag, file); explicit != byDefault {
-		return explicit
-	}
-	if name, value := presetValue(parsed, flag, file); value != "" {
-		return presetFlag + " " + name
-	}
-	return byDefault
-}
-
-// given is origin for what the operator gave by the setting's own name.
-func given(parsed *kong.Context, flag *kong.Flag, file *configFile) string {
 	for _, path := range parsed.Path {
 		if path.Flag == flag && !path.Resolved {
 			return "command line"
@@ -128,7 +124,7 @@ func given(parsed *kong.Context, flag *kong.Flag, file *configFile) string {
 // isGiven reports whether the operator gave the flag of this name.
 func isGiven(parsed *kong.Context, file *configFile, name string) bool {
 	return slices.ContainsFunc(parsed.Selected().Flags, func(flag *kong.Flag) bool {
-		return flag.Name == name && given(parsed, flag, file) != byDefault
+		return flag.Name == name && origin(parsed, flag, file) != byDefault
 	})
 }
 

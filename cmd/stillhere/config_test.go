@@ -33,18 +33,17 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 		args []string
 		want []string // all of them
 	}{
-		"unknown key":                  {"online-tll: 30s\n", nil, []string{`line 1: there is no setting "online-tll"; did you mean "online-ttl"?`}},
-		"unknown key, beside a fault":  {"online-tll: 30s\nsasl: PLAIN\nidle_after: -1s\n", nil, []string{`did you mean "online-ttl"?`, `"sasl"; did you mean "kafka-sasl"?`, "--idle-after: "}},
-		"unknown key, and no value":    {"online-tll: 30s\nidle_after: long\n", nil, []string{`did you mean "online-ttl"?`, "idle-after"}},
+		"unknown key":                  {"log-levle: info\n", nil, []string{`line 1: there is no setting "log-levle"; did you mean "log-level"?`}},
+		"unknown key, beside a fault":  {"log-levle: info\nsasl: PLAIN\npolicy: idle_after=-1s\n", nil, []string{`did you mean "log-level"?`, `"sasl"; did you mean "kafka-sasl"?`, "idle_after: "}},
+		"unknown key, and no value":    {"log-levle: info\npolicy: idle_after=long\n", nil, []string{`did you mean "log-level"?`, "idle_after"}},
 		"unknown keys, nested":         {"kafka:\n  brokers: [a:9092]\n  colour: red\nshoe: 42\n", nil, []string{`line 3: there is no setting "kafka-colour"`, `line 4: there is no setting "shoe"`}},
-		"twice":                        {"online-ttl: 30s\nonline_ttl: 40s\n", nil, []string{"online-ttl is given twice"}},
-		"not YAML":                     {"online-ttl: [30s\n", nil, []string{"--config"}},
+		"twice":                        {"log-level: info\nlog_level: warn\n", nil, []string{"log-level is given twice"}},
+		"not YAML":                     {"log-level: [info\n", nil, []string{"--config"}},
 		"not a mapping":                {"- a\n", nil, []string{"must be a list of names and values"}},
-		"bad unit":                     {pg + "online-ttl: 30 parsecs\n", nil, []string{"--online-ttl", "parsecs"}},
-		"no unit":                      {pg + "online-ttl: 30\n", nil, []string{"--online-ttl"}},
-		"not a number":                 {pg + "cohort-rate: many\n", nil, []string{"--cohort-rate"}},
-		"ttl below two intervals":      {pg + "heartbeat-interval: 20s\n", nil, []string{"--online-ttl"}},
-		"several, together":            {pg + "online-ttl: 0s\naway-ttl: -1s\nallowed-lateness: -1s\n", nil, []string{"--online-ttl", "--away-ttl", "--allowed-lateness"}},
+		"bad unit":                     {pg + "policy: online_ttl=30 parsecs\n", nil, []string{"--policy", "online_ttl", "parsecs"}},
+		"no policy":                    {pg + "policy: [loud]\n", nil, []string{`--policy: "loud" is neither a preset nor NAME=VALUE`}},
+		"ttl below two intervals":      {pg + "policy: heartbeat_interval=20s\n", nil, []string{"online_ttl"}},
+		"several, together":            {pg + "policy: [online_ttl=0s, away_ttl=-1s, allowed_lateness=-1s]\n", nil, []string{"online_ttl", "away_ttl", "allowed_lateness"}},
 		"faults of all kinds together": {"listen: 0.0.0.0:80\nauth-secret: short\nkafka-brokers: [here]\nredis-cluster: true\nredis: redis://127.0.0.1:6379/3\n", nil, []string{"--auth-secret", `--kafka-brokers: "here"`, "--redis: a cluster has only database 0", "--postgres: a URL is needed"}},
 		"a door open to all":           {pg + "listen: 0.0.0.0:80\n", nil, []string{"no authentication is configured"}},
 		"mechanism":                    {pg + "kafka-sasl: KERBEROS\n", nil, []string{"--kafka-sasl"}},
@@ -100,7 +99,7 @@ func TestTheCheckOfSettingsSaysWhetherHeartbeatsAreSigned(t *testing.T) {
 	for _, c := range []struct{ role, file, says string }{
 		{"detector", "frame-keys: " + file, "# heartbeats are signed, and unsigned ones refused; masters: " + master.Fingerprint() + "\n"},
 		{"ingest", auth, "can hide, erase and log out all users; set --frame-keys\n"},
-		{"ingest", "online-ttl: 31s", "# heartbeats are not signed, and detectors take them from any producer\n"},
+		{"ingest", "policy: online_ttl=31s", "# heartbeats are not signed, and detectors take them from any producer\n"},
 		{"fanout", "postgres: postgres://u@h/db", ""},
 	} {
 		code, out, errs := stillhere(t, c.file, "config", "check", c.role)
@@ -111,16 +110,16 @@ func TestTheCheckOfSettingsSaysWhetherHeartbeatsAreSigned(t *testing.T) {
 }
 
 func TestTheCommandLineGoesBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
-	t.Setenv("STILLHERE_AWAY_TTL", "6m")
-	t.Setenv("STILLHERE_IDLE_AFTER", "7m")
-	code, out, errs := stillhere(t, "online: {ttl: 31s}\naway_ttl: 8m\nidle-after: 8m\npostgres: postgres://u@h/db\nkafka: {brokers: [a:1, b:2]}\n",
-		"config", "check", "--idle-after", "9m")
+	t.Setenv("STILLHERE_AUDIT_RETENTION", "600h")
+	t.Setenv("STILLHERE_REDIS_RETENTION", "70h")
+	code, out, errs := stillhere(t, "seen: {interval: 31s}\naudit_retention: 800h\nredis-retention: 80h\npostgres: postgres://u@h/db\nkafka: {brokers: [a:1, b:2]}\n",
+		"config", "check", "--redis-retention", "90h")
 	if code != 0 {
 		t.Fatal(errs)
 	}
 	for name, want := range map[string]string{
-		"offline-debounce:": "15s default", "online-ttl:": "31s stillhere.yaml:1", "away-ttl:": "6m0s STILLHERE_AWAY_TTL",
-		"idle-after:": "9m0s command line", "kafka-brokers:": "a:1,b:2 stillhere.yaml:5",
+		"fanout-gap:": "1s default", "seen-interval:": "31s stillhere.yaml:1", "audit-retention:": "600h0m0s STILLHERE_AUDIT_RETENTION",
+		"redis-retention:": "90h0m0s command line", "kafka-brokers:": "a:1,b:2 stillhere.yaml:5",
 	} {
 		for line := range strings.Lines(out) {
 			words := strings.Fields(line)
@@ -200,7 +199,7 @@ func TestAFileSaysNothingOfFlagsThatAreOfOneCallAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse([]string{"policy", "set", "--online-ttl", "45s"}); err != nil {
+	if _, err := parser.Parse([]string{"policy", "set", "online_ttl=45s"}); err != nil {
 		t.Fatal(err)
 	}
 	if cli.Policy.Set.Timeout != 30*time.Second {

@@ -16,7 +16,7 @@ func TestAFileOfSettingsWithASecretIsForItsOwnerToWrite(t *testing.T) {
 		"postgres: postgres://u:x@db/y":                true,
 		"postgres: postgres://u:x@/y?host=db":          true,
 		"postgres: postgres://u@db/y":                  false,
-		"kafka-password-file: /run/x\nonline-ttl: 60s": false,
+		"kafka-password-file: /run/x\nlog-level: info": false,
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, 0o660)); err != nil {

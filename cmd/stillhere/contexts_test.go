@@ -12,7 +12,7 @@ import (
 )
 
 // twoPipelines is a configuration file with contexts.
-const twoPipelines = `online-ttl: 40s
+const twoPipelines = `policy: online_ttl=40s
 token-file: /top.token
 contexts:
   prod: {url: https://prod, token: prod-token, kafka: {brokers: [k1:9092, k2:9092]}, postgres: postgres://u@db/s}
@@ -85,7 +85,7 @@ func TestTheCommandLineOverridesTheEnvironmentAndItTheContextAndItTheRestOfTheFi
 		{"https://env", "get 1 --context prod", map[string]string{"url": "https://env"}},
 		{"https://env", "get 1 --context prod --url https://line", map[string]string{"url": "https://line"}},
 		{"", "replay --context prod", map[string]string{"kafka-brokers": "k1:9092,k2:9092", "postgres": "postgres://u@db/s"}},
-		{"", "detector --context prod", map[string]string{"kafka-brokers": "k1:9092,k2:9092", "online-ttl": "40s"}},
+		{"", "detector --context prod", map[string]string{"kafka-brokers": "k1:9092,k2:9092", "policy": "online_ttl=40s"}},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			if c.env != "" {

@@ -22,7 +22,7 @@ func TestFaultsNameWhatWasTypedAndWhereTheCommandIsExplained(t *testing.T) {
 		"explain":                      "stillhere: <event-id>: must be given, or a user and --at",
 		"explain 1 --at soon":          `stillhere: --at: "soon" is no time`,
 		"explain --at now":             "stillhere: --at: the user must be given",
-		"backtest --policy nofile":     "stillhere: --policy: open nofile: ",
+		"backtest --policy nofile":     `stillhere: --policy: "nofile" is neither a preset nor NAME=VALUE: `,
 		"rebuild lastseen":             "stillhere: --postgres, --sqlite: one of the two must name the store",
 		"import last-seen faults.go":   "stillhere: --postgres, --sqlite: one of the two must name the store",
 		"migrate":                      "stillhere: --postgres: a URL is needed",
@@ -89,11 +89,11 @@ func TestFaultsOfSeveralSettingsNameTheirFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := childOf(childOf(parser.Model.Node, "policy"), "set")
+	node := childOf(parser.Model.Node, "all")
 	for given, want := range map[string]string{
-		"cohort_rate: is wrong":                  "--cohort-rate: is wrong",
-		"flap_burst, flap_interval: are wrong":   "--flap-burst, --flap-interval: are wrong",
-		"flap_burst, nothing: are wrong":         "flap_burst, nothing: are wrong",
+		"fanout_rate: is wrong":                  "--fanout-rate: is wrong",
+		"fanout_rate, fanout_gap: are wrong":     "--fanout-rate, --fanout-gap: are wrong",
+		"fanout_rate, nothing: are wrong":        "fanout_rate, nothing: are wrong",
 		"looking, in vain: brokers: are not set": "looking, in vain: brokers: are not set",
 	} {
 		if got := asTyped(node, errorText(given)).Error(); got != want {

@@ -58,7 +58,7 @@ func (c *devCommand) greet(at app.DevAddresses) {
 `, names)
 	}
 	if keys := c.frameKeys(); keys != "" {
-		fmt.Printf(`  change a setting          %s policy set --away-ttl 6m --kafka-brokers %s%s --frame-keys %s
+		fmt.Printf(`  change a setting          %s policy set away_ttl=6m --kafka-brokers %s%s --frame-keys %s
   Heartbeats are signed. Commands that change the pipeline need --frame-keys as above; a gateway that writes to Kafka
   needs a key: %s keys gateway ID --frame-keys %s
 

@@ -13,12 +13,12 @@ import (
 
 // loadCommand simulates users of a running service.
 type loadCommand struct {
-	URL      string        `help:"URL of the role ingest." default:"http://127.0.0.1:8080"`
-	Users    int           `help:"Number of users." default:"1000"`
-	IDs      string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it. text: users are called user-1 and so on." enum:"int,text" default:"int"`
-	Tenant   []string      `help:"With --ids text: tenants of the users in turn, each with users of the same names; may be repeated. Default: the default tenant." env:"-"`
-	Interval time.Duration `name:"heartbeat-interval" help:"Interval between heartbeats of a device; 0: what the server's hello says, 15s if it has none." default:"0s"`
-	Pace     float64       `help:"Speed of connects and disconnects relative to real life." default:"1"`
+	URL    string        `help:"URL of the role ingest." default:"http://127.0.0.1:8080"`
+	Users  int           `help:"Number of users." default:"1000"`
+	IDs    string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it. text: users are called user-1 and so on." enum:"int,text" default:"int"`
+	Tenant []string      `help:"With --ids text: tenants of the users in turn, each with users of the same names; may be repeated. Default: the default tenant." env:"-"`
+	Every  time.Duration `help:"Interval between heartbeats of a device; 0: what the server's hello says, 15s if it has none." default:"0s"`
+	Pace   float64       `help:"Speed of connects and disconnects relative to real life." default:"1"`
 	tokenFlag
 	logFlags
 }
@@ -27,7 +27,7 @@ type loadCommand struct {
 func (c *loadCommand) Run(ctx context.Context) error {
 	usual := load.Defaults()
 	settings := load.Settings{
-		Users: c.Users, Text: c.IDs == string(identity.Text), Tenants: c.Tenant, First: usual.First, Gateways: usual.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: usual.Crashes, Seed: usual.Seed,
+		Users: c.Users, Text: c.IDs == string(identity.Text), Tenants: c.Tenant, First: usual.First, Gateways: usual.Gateways, Interval: c.Every, Pace: c.Pace, Crashes: usual.Crashes, Seed: usual.Seed,
 	}
 	token, err := c.token(ctx)
 	if err != nil {

@@ -175,7 +175,7 @@ func parseArgs(parser *kong.Kong, args []string) (code int, parsed *kong.Context
 }
 
 // readSettings reads the file that args or the environment name, and returns what gives flags the
-// values of the file and of presets.
+// values of the file.
 func readSettings(args []string) (file *configFile, resolvers kong.Option, err error) {
 	file = &configFile{}
 	if path := early(args, "config"); path != "" {
@@ -188,7 +188,7 @@ func readSettings(args []string) (file *configFile, resolvers kong.Option, err e
 			return nil, nil, err
 		}
 	}
-	return file, kong.Resolvers(&presetResolver{file}, file), nil // the last one that has a value counts
+	return file, kong.Resolvers(file), nil
 }
 
 // givenArguments are the arguments of the command line.

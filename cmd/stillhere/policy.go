@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
@@ -19,7 +17,7 @@ import (
 // policyCommand looks at the policy in force, and changes it.
 type policyCommand struct {
 	Show policyShow `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force, the policy with an id, or all that are in force or were."`
-	Set  policySet  `cmd:"" help:"Change the policy in force, or that of a tenant. Settings without a flag do not change."`
+	Set  policySet  `cmd:"" help:"Change the policy in force, or that of a tenant. Settings that are not named do not change."`
 }
 
 type policyShow struct {
@@ -120,10 +118,10 @@ func printPolicy(p schemas.Policy) error {
 }
 
 type policySet struct {
-	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
-	Unset       bool    `help:"Remove the policy of --tenant, which goes by that of the pipeline again." env:"-"`
-	policyFlags `group:"Policy:"`
-	Timeout     time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
+	Settings []string      `arg:"" optional:"" name:"setting" help:"SETTING=VALUE, or a preset: ${presets}; default: every setting as in a new pipeline." placeholder:"SETTING=VALUE"`
+	Tenant   *string       `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
+	Unset    bool          `help:"Remove the policy of --tenant, which goes by that of the pipeline again." env:"-"`
+	Timeout  time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
 }
 
@@ -131,22 +129,46 @@ type policySet struct {
 func (*policySet) Help() string {
 	return `The policy decides when a user is online, away or offline. It is part of the heartbeats log: the command writes a record to every partition, and each detector applies the new policy from that record on. All detectors therefore decide alike, also when they read the log again.
 
-    stillhere policy set --online-ttl 45s --kafka-brokers cluster:9092
-    stillhere policy set --policy chat --away-ttl 2m --kafka-brokers cluster:9092
-    stillhere policy set --tenant acme --online-ttl 1m --away-ttl 10m
+    stillhere policy set online_ttl=45s --kafka-brokers cluster:9092
+    stillhere policy set chat away_ttl=2m --kafka-brokers cluster:9092
+    stillhere policy set --tenant acme online_ttl=1m away_ttl=10m
+
+The settings, with their defaults:
+
+    heartbeat_interval  15s     how often devices send heartbeats; without it, half of online_ttl, at most 15s
+    heartbeat_jitter    0s      by how much shorter that time is at most, so that devices do not send together; 0: a tenth
+    online_ttl          30s     how long a device is live after a heartbeat
+    offline_debounce    15s     extra silence before the end of online is published
+    away_ttl            5m      a silent user is away until this long after the last heartbeat, then offline; 0: offline at once
+    idle_after          5m      a live device that nobody touched for this long counts as away; 0: never
+    bye_debounce        0s      extra wait after the last device said bye
+    allowed_lateness    250ms   how long a limit waits for delayed heartbeats
+    gateway_silence     10s     a gateway that was silent for this long counts as lost
+    reconnect_window    30s     extra time for the devices of a lost gateway to reconnect
+    cohort_rate         2000    devices of lost gateways that may go offline per second and partition
+    cohort_total_rate   100000  the same in all partitions together
+    announce_devices    true    publish changes in the set of device kinds
+    max_devices         32      devices of one user through one gateway, twice as many in all; one more evicts the oldest
+    flap_burst          20      changes of one user published at once; after that one every flap_interval; 0: no limit
+    flap_interval       2s      time between two changes of a user who has used up flap_burst
+    breaker_percent     30      share of the present devices on silent gateways above which presence time stops; 0: never
+    breaker_limit       10m     longest time for which presence time stops
 
 A tenant may have its own heartbeat interval, jitter and time to live, offline debounce, times to away and idle, bye debounce and announcements of devices. Its other settings, and those of tenants without a policy, are the pipeline's. At most 64 tenants of a pipeline may have or have had policies of their own.
 
-The other roles adopt it within a minute and send open sockets the new heartbeat interval. From then on, processes with other policy flags refuse to start and name both values. Leave out policy flags to use the policy in force.`
+The other roles adopt it within a minute and send open sockets the new heartbeat interval. From then on, processes with another --policy refuse to start and name both values. Leave --policy out to use the policy in force.`
 }
 
 // Run changes.
-func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
+func (c *policySet) Run(ctx context.Context) error {
 	cluster, err := c.cluster()
 	if err != nil {
 		return err
 	}
-	asked := policy.Change{Policy: c.settings(), Names: c.asked(parsed, file)}
+	asked, err := policy.Parse(c.Settings...)
+	if err != nil {
+		return misused(err)
+	}
 	switch {
 	case c.Unset && (c.Tenant == nil || len(asked.Names) > 0):
 		return misused(errors.New("--unset: needs --tenant, and no setting"))
@@ -156,7 +178,7 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 		}
 		return changeTenant(ctx, os.Stdout, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Timeout)
 	case len(asked.Names) == 0:
-		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
+		return misused(errors.New("no setting is given, e.g. online_ttl=45s"))
 	}
 	if c.Tenant != nil {
 		return c.setTenant(ctx, cluster, *c.Tenant, asked)
@@ -171,7 +193,7 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 	}
 	inForce, ok := policy.Newest(all)
 	if !ok {
-		return errors.New("no policy is in force yet: no detector has committed anything. The flags of the first detector say what a new pipeline begins with")
+		return errors.New("no policy is in force yet: no detector has committed anything. --policy of the first detector says what a new pipeline begins with")
 	}
 	p := asked.To(inForce)
 	if err := p.Validate(); err != nil {

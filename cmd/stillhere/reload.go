@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -76,22 +75,18 @@ func (r *reloader) load(apply func(app.Config) error) (found reload.Outcome, err
 		return found, err
 	}
 	r.level.Set(next.LogLevel)
-	var policy []string
 	for _, flag := range settingsOf(parsed.Selected()) {
 		value := values[flag.Name]
 		switch {
 		case reflect.DeepEqual(value, r.inUse[flag.Name]):
-		case flag.Group.Title == policyGroup:
-			policy = append(policy, fmt.Sprintf("--%s=%v", flag.Name, value))
+		case flag.Name == policyFlagName:
+			found.Policy = "stillhere policy set " + strings.ReplaceAll(next.Asked.text, ",", " ")
 		case flag.Name != logLevelFlag && r.first.NeedsRestart(flag.Name, config):
 			found.Restart = append(found.Restart, flag.Name)
 		default:
 			found.Applied = append(found.Applied, flag.Name)
 			r.inUse[flag.Name] = value
 		}
-	}
-	if len(policy) > 0 {
-		found.Policy = "stillhere policy set " + strings.Join(policy, " ")
 	}
 	return found, nil
 }

@@ -11,11 +11,11 @@ func TestTheHelpOfARoleHasWhatItNeedsFirstAndNothingOfOthers(t *testing.T) {
 	listed := map[string]bool{}
 	all := map[string]bool{}
 	for role, c := range map[string]struct{ begins, lacks string }{
-		"ingest":   {"instance kafka-brokers redis postgres listen auth-secret-file auth-jwks frame-keys", "online-ttl followers audit-retention"},
+		"ingest":   {"instance kafka-brokers redis postgres listen auth-secret-file auth-jwks frame-keys", "policy followers audit-retention"},
 		"detector": {"instance kafka-brokers frame-keys admin", "redis postgres listen auth-jwks followers audit-retention"},
-		"lastseen": {"instance kafka-brokers redis postgres", "listen auth-jwks online-ttl followers"},
-		"fanout":   {"instance kafka-brokers redis postgres", "listen auth-jwks online-ttl audit-retention"},
-		"api":      {"instance kafka-brokers redis postgres listen auth-secret-file auth-jwks", "online-ttl followers audit-retention"},
+		"lastseen": {"instance kafka-brokers redis postgres", "listen auth-jwks policy followers"},
+		"fanout":   {"instance kafka-brokers redis postgres", "listen auth-jwks policy audit-retention"},
+		"api":      {"instance kafka-brokers redis postgres listen auth-secret-file auth-jwks", "policy followers audit-retention"},
 		"all":      {"instance kafka-brokers redis postgres listen auth-secret-file auth-jwks frame-keys", ""},
 	} {
 		code, out, errs := stillhere(t, "", role, "--help")

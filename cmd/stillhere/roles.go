@@ -19,9 +19,9 @@ import (
 
 // pipelineFlags are the settings that every way to run the pipeline has.
 type pipelineFlags struct {
-	HTTP          app.HTTP `embed:"" group:"HTTP server:"`
-	Auth          app.Auth `embed:"" group:"Authentication:"`
-	policyFlags   `group:"Policy:"`
+	HTTP app.HTTP `embed:"" group:"HTTP server:"`
+	Auth app.Auth `embed:"" group:"Authentication:"`
+	policyFlag
 	SeenInterval  time.Duration `help:"How often the newest heartbeat of a present user is published for last_seen_at and the list of devices; 0: never. For the roles detector, all and dev." default:"1m" group:"Last seen:"`
 	MinLogEpoch   uint32        `help:"The least log epoch that a detector begins whose group was deleted, after Kafka was restored from a copy older than the stores: their ALARM line names it. For the roles detector, all and dev." default:"1" group:"Restored Kafka:"`
 	FollowersOf   string        `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list). For the roles fanout, all and dev. Costs: per change, at most once per user and --fanout-gap, one read of the user's followers and one record of presence.deliveries per 1,000 recipients (100 bytes and 2 to 5 per recipient), which every channel reads; two more consumer groups. Example: 1,000,000 users with 20 changes a day and 200 followers, 30% of them online: 230 records, 14,000 recipients and 52 kB per second." enum:"off,listed,all" default:"${followers}" group:"Followers:"`
@@ -34,7 +34,7 @@ type pipelineFlags struct {
 func (f *pipelineFlags) config() app.Config {
 	c := app.Defaults()
 	c.Version, c.Commit = version, commit
-	c.HTTP, c.Auth, c.Policy = f.HTTP, f.Auth, f.settings()
+	c.HTTP, c.Auth, c.Policy, c.PolicyAsked = f.HTTP, f.Auth, f.settings(), f.Asked.Names
 	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
 	c.SeenInterval, c.MinLogEpoch = f.SeenInterval, f.MinLogEpoch
 	c.HiddenOffline, c.GraphTopic = f.ShownAs == "offline", f.GraphTopic
@@ -54,9 +54,8 @@ type roleCommand struct {
 }
 
 // Run runs the role until ctx ends.
-func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, file *configFile, args givenArguments) error {
+func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, args givenArguments) error {
 	config := c.config()
-	config.PolicyAsked = c.asked(parsed, file)
 	config.Console = console.For(string(name))
 	if err := c.check(name); err != nil {
 		return err
@@ -98,14 +97,14 @@ type devCommand struct {
 }
 
 // Run runs until ctx ends.
-func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
+func (c *devCommand) Run(ctx context.Context) error {
 	logs := logFlags{LogFormat: "text"}
 	if err := logs.LogLevel.UnmarshalText([]byte(c.DevLogLevel)); err != nil {
 		return err
 	}
 	config := c.config()
 	config.Console = console.For("dev")
-	config.Instance, config.SchemaRegistry, config.PolicyAsked = "dev", c.SchemaRegistry, c.asked(parsed, file)
+	config.Instance, config.SchemaRegistry = "dev", c.SchemaRegistry
 	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis,
 		Partitions: c.Partitions}
 	dev.Kafka.IDs, dev.Kafka.IdentityKey, dev.Kafka.IdentityKeyFile, dev.Kafka.FrameKeys = c.IDs, c.IdentityKey, c.IdentityKeyFile, c.FrameKeys

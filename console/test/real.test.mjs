@@ -23,7 +23,7 @@ for (const ids of ["int", "text"])
       heard = await real.keep("gw-1", [device(silent)]);
       await real.keep("gw-2", [device(hides), device(stays)]);
       const ends = await real.keep("gw-3", [device(lost)]);
-      ends(); // gw-3 falls silent: after --gateway-silence it is lost
+      ends(); // gw-3 falls silent: after gateway_silence it is lost
     });
     after(() => real?.end());
 

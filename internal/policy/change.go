@@ -67,11 +67,9 @@ func (c Change) Refuse(inForce schemas.Policy) error {
 		return nil
 	}
 	text := make([]string, len(differences))
-	flags := make([]string, len(differences))
 	for i, d := range differences {
 		text[i] = fmt.Sprintf("%s: this process was started with %s, in force is %s", d.Name, d.Asked, d.InForce)
-		flags[i] = "--" + strings.ReplaceAll(d.Name, "_", "-") + "=" + d.Asked
 	}
-	return fmt.Errorf("the policy in force (%s) is another one than the flags ask for (%s): %s. Leave the flags out to take the one in force, or change it for all with \"stillhere policy set %s\"",
-		inForce.ID(), asked.ID(), strings.Join(text, "; "), strings.Join(flags, " "))
+	return fmt.Errorf("the policy in force (%s) is another one than --policy asks for (%s): %s. Leave --policy out to take the one in force, or change it for all with \"stillhere policy set %s\"",
+		inForce.ID(), asked.ID(), strings.Join(text, "; "), strings.Join(words(differences), " "))
 }

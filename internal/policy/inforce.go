@@ -52,7 +52,7 @@ func Newest(all []Partition) (schemas.Policy, bool) {
 // command that brings the newest into force everywhere; nil if all have one policy.
 func Divided(all []Partition) error {
 	newest, _ := Newest(all)
-	var others, flags []string
+	var others, asked []string
 	known := map[string]bool{newest.ID(): true}
 	for _, p := range all {
 		id := p.Policy.ID()
@@ -67,10 +67,13 @@ func Divided(all []Partition) error {
 			}
 		}
 		var values []string
-		for _, d := range Differences(p.Policy, newest) {
+		differences := Differences(p.Policy, newest)
+		for _, d := range differences {
 			values = append(values, fmt.Sprintf("%s is %s instead of %s", d.Name, d.InForce, d.Asked))
-			if flag := "--" + strings.ReplaceAll(d.Name, "_", "-") + "=" + d.Asked; !slices.Contains(flags, flag) {
-				flags = append(flags, flag)
+		}
+		for _, word := range words(differences) {
+			if !slices.Contains(asked, word) {
+				asked = append(asked, word)
 			}
 		}
 		others = append(others, fmt.Sprintf("in %d partitions, partition %d among them, it is %s (%s)", count, p.ID, id, strings.Join(values, ", ")))
@@ -79,7 +82,7 @@ func Divided(all []Partition) error {
 		return nil
 	}
 	return fmt.Errorf("users are judged by different policies, depending on their partition: the newest is %s, but %s. Bring the newest into force in all partitions with \"stillhere policy set %s\"",
-		newest.ID(), strings.Join(others, "; "), strings.Join(flags, " "))
+		newest.ID(), strings.Join(others, "; "), strings.Join(asked, " "))
 }
 
 // Set brings the policy into force: it writes a policy frame to every partition of the

@@ -30,13 +30,3 @@ var Presets = []Preset{
 
 // PresetSettings names the settings that a preset sets.
 var PresetSettings = []string{"heartbeat_interval", "online_ttl", "offline_debounce", "away_ttl", "idle_after", "bye_debounce"}
-
-// PresetOf returns what the preset of that name sets; false if there is none.
-func PresetOf(name string) (Change, bool) {
-	for _, p := range Presets {
-		if p.Name == name {
-			return Change{Policy: p.Policy, Names: PresetSettings}, true
-		}
-	}
-	return Change{}, false
-}

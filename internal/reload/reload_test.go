@@ -162,13 +162,13 @@ func TestASignalLoadsAtOnceAndAFailureIsReportedUntilALoadSucceeds(t *testing.T)
 			t.Errorf("the log says %s", log)
 		}
 		w.answers(reload.Outcome{Applied: []string{"log-level"}, Restart: []string{"listen", "redis"},
-			Policy: "stillhere policy set --online-ttl 40s"}, nil)
+			Policy: "stillhere policy set online_ttl=40s"}, nil)
 		w.signals <- os.Interrupt
 		w.after(0)
 		w.is("last_reload_successful", 1)
 		w.is("generation", 2)
 		w.is("settings_waiting_for_restart", 2)
-		for _, want := range []string{"log-level", "listen redis", "need a restart", "policy set --online-ttl 40s"} {
+		for _, want := range []string{"log-level", "listen redis", "need a restart", "policy set online_ttl=40s"} {
 			if !strings.Contains(w.logged(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, w.logged())
 			}

@@ -138,7 +138,7 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	lacking := filepath.Join(t.TempDir(), "other.keys")
 	testkit.Check(t, os.WriteFile(lacking, []byte(signing.NewMaster().Hex()), 0o600))
 	for _, more := range [][]string{nil, {"--frame-keys", lacking}} {
-		command := append([]string{"policy", "set", "--online-ttl", "40s", "--kafka-brokers", h.Broker}, more...)
+		command := append([]string{"policy", "set", "online_ttl=40s", "--kafka-brokers", h.Broker}, more...)
 		if said, err := exec.CommandContext(t.Context(), testkit.Binary(t, "stillhere"), command...).CombinedOutput(); err == nil || !strings.Contains(string(said), "--frame-keys: ") {
 			t.Errorf("%v with the flags %v: %s", err, more, said)
 		}
@@ -192,7 +192,7 @@ func deadLetters(h *testkit.Dev) map[string]int {
 
 func TestUsersOfUnsignedHeartbeatsLeaveInTimeWhenDevGetsAuthentication(t *testing.T) {
 	t.Parallel()
-	h := testkit.NewDev(t, "--heartbeat-interval=2s", "--online-ttl=4s", "--offline-debounce=1s", "--away-ttl=0s")
+	h := testkit.NewDev(t, "--policy=heartbeat_interval=2s,online_ttl=4s,offline_debounce=1s,away_ttl=0s")
 	h.Up()
 	h.MustSend(testkit.Beat{User: 1, Device: 7})
 	h.AllAre("online", []schemas.UserID{1})

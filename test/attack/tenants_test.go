@@ -233,7 +233,7 @@ func other(id string) string { return id[:len(id)-1] + string('0'+(id[len(id)-1]
 
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
-	h := &tenants{Dev: newGuardedHouse(t, "--ids", "text", "--online-ttl", "5m", "--limit-requests", "0", "--limit-connects", "0"), callers: map[string]string{}}
+	h := &tenants{Dev: newGuardedHouse(t, "--ids", "text", "--policy=online_ttl=5m", "--limit-requests", "0", "--limit-connects", "0"), callers: map[string]string{}}
 	h.Up()
 	text, err := os.ReadFile(filepath.Join(h.Dir, app.IdentityFile))
 	testkit.Check(t, err)

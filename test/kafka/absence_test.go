@@ -45,7 +45,7 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	const silent, all = 20, 40 // users up to silent fall silent, the others go on
 	o := newTopicsIn(t, m)
 	users, names := m.People(all)
-	policy := []string{"--heartbeat-interval=2s", "--online-ttl=6s", "--offline-debounce=2s", "--away-ttl=12s"}
+	policy := []string{"--policy=heartbeat_interval=2s,online_ttl=6s,offline_debounce=2s,away_ttl=12s"}
 	const present, away = 8000, 12_000
 	cluster := kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix}
 	producer, err := kafka.NewProducer(cluster, slog.New(slog.DiscardHandler), nil)

@@ -121,9 +121,9 @@ func TestWrongSettingsAreAllSaidAndNothingIsMade(t *testing.T) {
 		lines int
 		says  []string
 	}{
-		"time to live":         {[]string{"--heartbeat-interval", "4s", "--online-ttl", "7s"}, 1, []string{"--online-ttl", "7s", "two heartbeat intervals"}},
-		"many faults at once":  {[]string{"--online-ttl", "0s", "--heartbeat-interval", "1s", "--away-ttl=-1s", "--cohort-rate", "0"}, 5, []string{"--online-ttl", "--away-ttl", "--cohort-rate"}},
-		"away before silent":   {[]string{"--away-ttl", "20s"}, 1, []string{"--away-ttl", "20s", "online_ttl"}},
+		"time to live":         {[]string{"--policy=heartbeat_interval=4s,online_ttl=7s"}, 1, []string{"online_ttl", "7s", "two heartbeat intervals"}},
+		"many faults at once":  {[]string{"--policy=online_ttl=0s,heartbeat_interval=1s,away_ttl=-1s,cohort_rate=0"}, 5, []string{"online_ttl", "away_ttl", "cohort_rate"}},
+		"away before silent":   {[]string{"--policy=away_ttl=20s"}, 1, []string{"away_ttl", "20s", "online_ttl"}},
 		"other machines":       {[]string{"--listen", "0.0.0.0:8080"}, 1, []string{"0.0.0.0:8080", "--allow-unauthenticated"}},
 		"every address":        {[]string{"--listen", ":8080"}, 1, []string{":8080", "--allow-unauthenticated"}},
 		"no port":              {[]string{"--listen", "localhost"}, 1, []string{"localhost", "host:port"}},
@@ -148,7 +148,7 @@ func TestWrongUseIsExitCode2(t *testing.T) {
 	for name, b := range map[string]testkit.BadStart{
 		"flag":  {Arguments: []string{"dev", "--online-tll", "3s"}, Says: []string{"--online-tll"}},
 		"role":  {Arguments: []string{"detecter"}, Says: []string{"detecter"}},
-		"value": {Arguments: []string{"dev", "--online-ttl", "soon"}, Says: []string{"--online-ttl", "soon"}},
+		"value": {Arguments: []string{"dev", "--policy=online_ttl=soon"}, Says: []string{"--policy", "online_ttl", "soon"}},
 		"none":  {Arguments: nil, Says: []string{"--help"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // A visit of five days ago, of users of two tenants, and one of today. One tenant then keeps changes of two days.
 func TestATenantThatKeepsFewerDaysShowsNothingOlderAndSaysSoAndAnotherOneKeepsAll(t *testing.T) {
 	t.Parallel()
-	w := newTextWorld(t, "--online-ttl", "10m", "--away-ttl", "20m", "--idle-after", "10m") // nobody goes meanwhile
+	w := newTextWorld(t, "--policy=online_ttl=10m,away_ttl=20m,idle_after=10m") // nobody goes meanwhile
 	w.Mode, w.People = testkit.Modes()[1], map[schemas.UserID]schemas.Name{}
 	name := "ann, née O'Neil"
 	var acme, zeta schemas.UserID

@@ -74,7 +74,7 @@ func (k *keyboard) formatsAgree(p printing) {
 // printer is a dev in whose pipeline nothing changes while its commands run, and a person who has contexts for it.
 func printer(t *testing.T, flags ...string) *keyboard {
 	t.Helper()
-	h := testkit.NewDev(t, append(flags, "--online-ttl", "20m", "--away-ttl", "30m", "--idle-after", "0s")...)
+	h := testkit.NewDev(t, append(flags, "--policy=online_ttl=20m,away_ttl=30m,idle_after=0s")...)
 	h.Up()
 	return keyboardOf(h, len(flags) > 0)
 }
@@ -174,7 +174,7 @@ func TestEveryCommandPrintsTheSameRowsInEveryFormat(t *testing.T) {
 			k.types(0, nil, "graph", "edges", "ann", oneil, "--tenant", "acme", "--sqlite", filepath.Join(k.Dir, "graph.db"))
 			k.types(0, nil, "tenants", "set", "acme", "users_online=10", `note=a, "b"`)
 			k.types(0, nil, "tenants", "set", "*", "reads_per_second_per_process=200")
-			k.types(0, nil, "policy", "set", "--tenant", "acme", "--away-ttl", "1h")
+			k.types(0, nil, "policy", "set", "--tenant", "acme", "away_ttl=1h")
 			k.sees("first_beat", "history", "ann", "--tenant", "acme")
 			k.sees("first_beat", "history", oneil, "--tenant", "acme")
 			k.sees("acme", "tenants", "show", "--table", "users", "--sqlite", filepath.Join(k.Dir, "stillhere.db"))

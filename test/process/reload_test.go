@@ -147,11 +147,11 @@ func TestAProcessTakesOverLogLevelLimitsAndSecretsWithoutARestart(t *testing.T) 
 	w.is("generation", w.Metric("stillhere_config_generation"), 2.0)
 
 	// A signal. The policy and the addresses stay.
-	w.mount("limit-requests: 1\nredis: elsewhere:6379\nonline-ttl: 40s", secretOf("b"))
+	w.mount("limit-requests: 1\nredis: elsewhere:6379\npolicy: online_ttl=40s", secretOf("b"))
 	w.Signal(syscall.SIGHUP)
 	w.says("what changed", "the configuration is reloaded", `"trigger":"signal"`, "limit-requests", "max-subscriptions")
 	w.says("what needs a restart", "need a restart", `"settings":["redis"]`)
-	w.says("how the policy changes", "another policy", "stillhere policy set", "--online-ttl=40s")
+	w.says("how the policy changes", "another policy", "stillhere policy set online_ttl=40s")
 	w.is("settings that wait", w.Metric("stillhere_config_settings_waiting_for_restart"), 1.0)
 	refused := 0
 	for range 20 {

@@ -13,7 +13,7 @@ import (
 
 // timeline is the policy of the tests that look at the clock: away 3 s after the
 // last beat, offline 6 s after it.
-var timeline = []string{"--online-ttl", "2s", "--offline-debounce", "1s", "--away-ttl", "6s"}
+var timeline = []string{"--policy=online_ttl=2s,offline_debounce=1s,away_ttl=6s"}
 
 const (
 	awayAfter    = 3000 // milliseconds

@@ -71,7 +71,7 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 // online, as the API does.
 func TestAUserWhoseReturnWasTakenBeforeTheOfflineIsOnlineInThePastToo(t *testing.T) {
 	t.Parallel()
-	h := testkit.NewDev(t, "--online-ttl", "6s", "--offline-debounce", "3s", "--away-ttl", "0")
+	h := testkit.NewDev(t, "--policy=online_ttl=6s,offline_debounce=3s,away_ttl=0")
 	h.Up()
 	h.MustSend(testkit.Beat{User: 1, Device: 7})
 	h.HistoryOf(1, 1)

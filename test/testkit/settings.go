@@ -5,6 +5,7 @@ package testkit
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -12,12 +13,11 @@ import (
 
 // PolicyFlags are the flags that set a policy.
 func PolicyFlags(s liveness.Settings) []string {
-	return []string{
-		"--heartbeat-interval=" + s.HeartbeatInterval.String(), "--online-ttl=" + s.OnlineTTL.String(),
-		"--offline-debounce=" + s.OfflineDebounce.String(), "--away-ttl=" + s.AwayTTL.String(), "--idle-after=" + s.IdleAfter.String(),
-		"--bye-debounce=" + s.ByeDebounce.String(), "--allowed-lateness=" + s.AllowedLateness.String(),
-		"--reconnect-window=" + s.ReconnectWindow.String(), "--cohort-rate=" + strconv.Itoa(s.CohortRate),
+	var words []string
+	for _, setting := range s.Settings() {
+		words = append(words, setting.Name+"="+setting.Value)
 	}
+	return []string{"--policy=" + strings.Join(words, ",")}
 }
 
 // Number is a whole number from the environment.

@@ -200,7 +200,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneI
 		time.Sleep(2 * time.Minute)
 		differs("1", a, b, in)
 		mend, _ := policy.Newest(inForce())
-		command := "stillhere policy set --online-ttl=" + mend.OnlineTTL.String()
+		command := "stillhere policy set online_ttl=" + mend.OnlineTTL.String()
 		if n := said.count("partitions go by different policies", command); n != 3 {
 			w.Errorf("%d of 3 processes say that %q mends it", n, command)
 		}

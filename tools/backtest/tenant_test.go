@@ -97,7 +97,7 @@ func TestTenantsAreJudgedByTheirPoliciesOfTheLog(t *testing.T) {
 	if _, err := try(t, named(t, InForce{}), nil, log); err == nil || !strings.Contains(err.Error(), "needs the policy that was in force") {
 		t.Errorf("of a recording without policies: %v", err)
 	}
-	if _, err := ParsePolicy("p.yaml", []byte("online_ttl: 1m\ncohort_rate: 5"), liveness.Defaults(), true); err == nil || !strings.Contains(err.Error(), "cohort_rate") {
+	if _, err := ParsePolicy(liveness.Defaults(), true, "online_ttl=1m", "cohort_rate=5"); err == nil || !strings.Contains(err.Error(), "cohort_rate") {
 		t.Errorf("a tenant cannot have a cohort rate: %v", err)
 	}
 }

@@ -105,7 +105,7 @@ func (t Target) follow(ctx context.Context, settings Settings, schedules chan<- 
 	for m, err := range watch.Messages(ctx, o) {
 		switch {
 		case err != nil:
-			log.Warn("the heartbeat interval of the policy is unknown, so the simulated devices keep the one they have: set --heartbeat-interval, or use the URL of a process that serves the live stream",
+			log.Warn("the heartbeat interval of the policy is unknown, so the simulated devices keep the one they have: set --every, or use the URL of a process that serves the live stream",
 				"error", err)
 		case m.Type == watch.Hello:
 			select {

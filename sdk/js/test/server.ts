@@ -11,11 +11,7 @@ import { Seen } from "./seen.js";
  * after 8 s and offline after 12; one who touches nothing is away after 4.
  */
 const quick = [
-  "--heartbeat-interval=1s",
-  "--online-ttl=6s",
-  "--offline-debounce=2s",
-  "--away-ttl=12s",
-  "--idle-after=4s",
+  "--policy=heartbeat_interval=1s,online_ttl=6s,offline_debounce=2s,away_ttl=12s,idle_after=4s",
 ];
 
 export const secret = "a secret of the tests that has more than 32 bytes";

@@ -59,7 +59,7 @@ labels:
 
 {{- define "stillhere.secret" -}}{{ default (include "stillhere.fullname" .) .Values.secret.name }}{{- end }}
 
-{{- /* Settings by their flags' names as lines of a ConfigMap: STILLHERE_ONLINE_TTL: "60s". */ -}}
+{{- /* Settings by their flags' names as lines of a ConfigMap: STILLHERE_LOG_LEVEL: "debug". */ -}}
 {{- define "stillhere.settings" -}}
 {{- range $flag, $value := . }}
 STILLHERE_{{ $flag | upper | replace "-" "_" }}: {{ if kindIs "string" $value }}{{ $value | quote }}{{ else }}{{ $value | toJson | quote }}{{ end }}
