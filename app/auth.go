@@ -25,8 +25,8 @@ type Auth struct {
 
 // Signing says how tokens are signed and which claims they have.
 type Signing struct {
-	Secret     string `name:"auth-secret" help:"Secret that signs tokens (JWT, HS256), at least 32 bytes; better set in STILLHERE_AUTH_SECRET or a file." secret:""`
-	SecretFile string `name:"auth-secret-file" help:"File with the secret." type:"path"`
+	Secret     string `name:"auth-secret" secret:"" hidden:""`
+	SecretFile string `name:"auth-secret-file" help:"File with the secret that signs tokens (JWT, HS256), at least 32 bytes. Or set STILLHERE_AUTH_SECRET." type:"path"`
 	Issuer     string `name:"auth-issuer" help:"Required issuer (iss) of tokens."`
 	Audience   string `name:"auth-audience" help:"Required audience (aud) of tokens."`
 }

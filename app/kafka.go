@@ -22,19 +22,19 @@ type Kafka struct {
 
 	SASL         string `name:"kafka-sasl" help:"SASL mechanism: ${enum}." enum:",PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" default:""`
 	User         string `name:"kafka-user" help:"User for --kafka-sasl."`
-	Password     string `name:"kafka-password" help:"Password for --kafka-user; better set in STILLHERE_KAFKA_PASSWORD or a file." secret:""`
-	PasswordFile string `name:"kafka-password-file" help:"File with the password, read again for every connection." type:"path"`
+	Password     string `name:"kafka-password" secret:"" hidden:""`
+	PasswordFile string `name:"kafka-password-file" help:"File with the password for --kafka-user, read again for every connection. Or set STILLHERE_KAFKA_PASSWORD." type:"path"`
 
 	TokenFile       string `name:"kafka-oauth-token-file" help:"File with the token for OAUTHBEARER, read again for every connection." type:"path"`
 	OAuthURL        string `name:"kafka-oauth-url" help:"Token endpoint for OAUTHBEARER (client credentials), in place of a token file."`
 	OAuthClient     string `name:"kafka-oauth-client-id" help:"Client id for the token endpoint."`
-	OAuthSecret     string `name:"kafka-oauth-client-secret" help:"Client secret; better set in STILLHERE_KAFKA_OAUTH_CLIENT_SECRET or a file." secret:""`
-	OAuthSecretFile string `name:"kafka-oauth-client-secret-file" help:"File with the client secret." type:"path"`
+	OAuthSecret     string `name:"kafka-oauth-client-secret" secret:"" hidden:""`
+	OAuthSecretFile string `name:"kafka-oauth-client-secret-file" help:"File with the client secret. Or set STILLHERE_KAFKA_OAUTH_CLIENT_SECRET." type:"path"`
 	OAuthScope      string `name:"kafka-oauth-scope" help:"Scopes to request, separated by spaces."`
 
 	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. A pipeline keeps what it began with." enum:"int,text" default:"int"`
-	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file. It cannot be changed." secret:""`
-	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
+	IdentityKey     string `name:"identity-key" secret:"" hidden:""`
+	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the key of which ids are computed, 32 hexadecimal digits. It cannot be changed. Or set STILLHERE_IDENTITY_KEY." type:"path"`
 
 	FrameKeys string `name:"frame-keys" help:"File with the masters of the keys that sign heartbeats, one a line (stillhere keys master), read again while processes run. With it detectors take signed heartbeats only. Needed by ingest and detector where callers are authenticated and brokers are on other machines." type:"path"`
 

@@ -21,11 +21,11 @@ type Redis struct {
 	Master   string   `name:"redis-master" help:"Master name at the Sentinels."`
 	Cluster  bool     `name:"redis-cluster" help:"Connect to a Redis Cluster."`
 	User     string   `name:"redis-user" help:"User for Redis."`
-	Password string   `name:"redis-password" help:"Password for --redis-user; better set in STILLHERE_REDIS_PASSWORD or a file." secret:""`
+	Password string   `name:"redis-password" secret:"" hidden:""`
 
-	PasswordFile     string `name:"redis-password-file" help:"File with the password, read again for every connection." type:"path"`
-	SentinelUser     string `name:"redis-sentinel-user" help:"User for the Sentinels."`
-	SentinelPassword string `name:"redis-sentinel-password" help:"Password for the Sentinels; better set in STILLHERE_REDIS_SENTINEL_PASSWORD." secret:""`
+	PasswordFile     string `name:"redis-password-file" help:"File with the password for --redis-user, read again for every connection. Or set STILLHERE_REDIS_PASSWORD." type:"path"`
+	SentinelUser     string `name:"redis-sentinel-user" help:"User for the Sentinels; set the password in STILLHERE_REDIS_SENTINEL_PASSWORD."`
+	SentinelPassword string `name:"redis-sentinel-password" secret:"" hidden:""`
 
 	TLS     bool   `name:"redis-tls" help:"Connect to Redis, and to Sentinels, with TLS."`
 	TLSCA   string `name:"redis-tls-ca" help:"File with the CA certificates to trust (PEM). Default: the system's." type:"path"`
@@ -64,10 +64,10 @@ func (r Redis) options(topics string) (redis.Options, error) {
 		"redis: several addresses are those of a cluster or of Sentinels; set redis_cluster or redis_master")
 	all.If(r.PoolSize < 0, "redis_pool_size: must not be negative, is %d", r.PoolSize)
 	all.If(r.Master == "" && r.SentinelUser+r.SentinelPassword != "",
-		"--redis-sentinel-user and -password need --redis-master")
+		"--redis-sentinel-user and STILLHERE_REDIS_SENTINEL_PASSWORD need --redis-master")
 	all.Add(checkRedisPrefix(r.Prefix))
 	password := keys.Secret{Value: r.Password, File: r.PasswordFile}
-	all.If(password.Value != "" && password.File != "", "--redis-password and --redis-password-file exclude each other")
+	all.If(password.Value != "" && password.File != "", "--redis-password-file and STILLHERE_REDIS_PASSWORD exclude each other")
 	_, err := password.Read()
 	all.In("--redis-password-file", err)
 	files := keys.TLS{CA: r.TLSCA, Cert: r.TLSCert, Key: r.TLSKey}

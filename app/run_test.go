@@ -90,7 +90,7 @@ func TestUsersWhoHaveNamesNeedAKeyExceptInDev(t *testing.T) {
 		t.Errorf("dev: %v", err)
 	}
 	dev.Kafka.IdentityKey = "short"
-	if err := dev.check(); err == nil || !strings.Contains(err.Error(), "--identity-key: ") {
+	if err := dev.check(); err == nil || !strings.Contains(err.Error(), "--identity-key-file: ") {
 		t.Errorf("dev with a key that is none: %v", err)
 	}
 }

@@ -81,12 +81,12 @@ func (f *apiFlags) client(pageSize int) (*presence.Client, error) {
 }
 
 // errTwoTokens refuses both ways to give a token.
-var errTwoTokens = errors.New("--token, --token-file: only one of the two can be given")
+var errTwoTokens = errors.New("--token-file, STILLHERE_TOKEN: only one of the two can be given")
 
 // tokenFlag is the credential for a server with authentication.
 type tokenFlag struct {
-	Token     string `help:"Bearer token for a server with authentication; better set in STILLHERE_TOKEN or a file." secret:""`
-	TokenFile string `help:"File with the bearer token, read for each request." type:"path"`
+	Token     string `secret:"" hidden:""`
+	TokenFile string `help:"File with the bearer token for a server with authentication, read for each request. Or set STILLHERE_TOKEN." type:"path"`
 }
 
 // token is the token, read from its file if there is one.

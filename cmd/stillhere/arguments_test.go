@@ -174,8 +174,9 @@ func TestAHintRepeatsTheCommandLineWithoutItsSecrets(t *testing.T) {
 	}{
 		{[]string{"replay", "--out", "a b", "--kafka-brokers", "k:1"}, "--resume", "stillhere replay --out 'a b' --kafka-brokers k:1 --resume"},
 		{[]string{"replay", "--out", "x", "--resume"}, "--resume", "stillhere replay --out x --resume"},
-		{[]string{"replay", "--out", "it's", "--kafka-password", "p", "--postgres=postgres://u:p@h/d"}, "--resume",
-			`stillhere replay --out 'it'\''s' --kafka-password '(hidden)' --postgres=postgres://u:xxxxx@h/d --resume`},
+		{[]string{"replay", "--out", "it's", "--postgres=postgres://u:p@h/d"}, "--resume",
+			`stillhere replay --out 'it'\''s' --postgres=postgres://u:xxxxx@h/d --resume`},
+		{[]string{"replay", "--out", "x", "--postgres", "postgres://u:p@h/d"}, "--resume", `stillhere replay --out x --postgres '(hidden)' --resume`},
 	} {
 		parser, err := newParser(&commands{})
 		if err != nil {

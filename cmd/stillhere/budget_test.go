@@ -11,7 +11,7 @@ import (
 // that goes.
 const (
 	mostCommands = 45
-	mostFlags    = 161
+	mostFlags    = 153
 )
 
 // Not parallel, as parse sets the environment.

@@ -86,8 +86,8 @@ type channelWebhook struct {
 	URL        string          `name:"url" help:"URL to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
 	LinkLocal  bool            `name:"allow-link-local" help:"Allow link-local addresses and cloud metadata services, also as the result of a name lookup; they are refused otherwise." group:"Webhook:"`
 	Private    bool            `name:"allow-private" help:"With --tenant: allow private and loopback addresses. They are refused otherwise, because the tenant chooses the URL; without --tenant they are allowed." group:"Webhook:"`
-	Secret     string          `help:"Key of the signature, at least 32 bytes; better set in STILLHERE_SECRET or a file. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" secret:"" xor:"secret"`
-	SecretFile string          `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
+	Secret     string          `group:"Webhook:" secret:"" hidden:"" xor:"secret"`
+	SecretFile string          `help:"File with the key of the signature, at least 32 bytes. Or set STILLHERE_SECRET. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" type:"path" xor:"secret"`
 	Source     string          `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
 	Name       string          `help:"Name of the channel, for its consumer group and its metrics; use one per URL." default:"webhook" group:"Channel:"`
 	Instance   string          `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
 func TestAWebhookThatWouldBeUnsafeDoesNotStart(t *testing.T) {
+	short := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(short, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"short secret":     {[]string{"--url", "http://127.0.0.1:1/", "--secret", "s3cret"}, "at least 32 bytes"},
+		"short secret":     {[]string{"--url", "http://127.0.0.1:1/", "--secret-file", short}, "at least 32 bytes"},
 		"metadata address": {[]string{"--url", "http://169.254.169.254/latest/"}, "--allow-link-local"},
 		"link-local":       {[]string{"--url", "http://[fe80::1%25lo]:80/"}, "--allow-link-local"},
 		"credentials":      {[]string{"--url", "ftp://admin:hunter2@127.0.0.1/?token=t0ken"}, "ftp://127.0.0.1/"},

@@ -132,7 +132,7 @@ func isGiven(parsed *kong.Context, file *configFile, name string) bool {
 func settingsOf(node *kong.Node) []*kong.Flag {
 	var all []*kong.Flag
 	for _, flag := range node.Flags {
-		if flag.Group != nil && flag.Name != "help" {
+		if flag.Group != nil && flag.Name != "help" && !flag.Hidden {
 			all = append(all, flag)
 		}
 	}
@@ -165,9 +165,6 @@ var word = regexp.MustCompile(`(?i)(password\s*=\s*)('[^']*'|\S+)`)
 func conceal(flag *kong.Flag, text string) string {
 	if text == "" {
 		return ""
-	}
-	if flag.Tag.Has("secret") && flag.Tag.Get("secret") != "url" {
-		return hidden
 	}
 	return concealText(text)
 }

@@ -11,6 +11,16 @@ import (
 	"github.com/stillhere/stillhere/internal/signing"
 )
 
+// authFile is the setting of a file with a secret that signs tokens.
+func authFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "auth-secret-file: " + file + "\n"
+}
+
 // stillhere runs the command with a configuration file; empty: none.
 func stillhere(t *testing.T, file string, args ...string) (code int, out, errs string) {
 	t.Helper()
@@ -44,7 +54,7 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 		"no policy":                    {pg + "policy: [loud]\n", nil, []string{`--policy: "loud" is neither a preset nor NAME=VALUE`}},
 		"ttl below two intervals":      {pg + "policy: heartbeat_interval=20s\n", nil, []string{"online_ttl"}},
 		"several, together":            {pg + "policy: [online_ttl=0s, away_ttl=-1s, allowed_lateness=-1s]\n", nil, []string{"online_ttl", "away_ttl", "allowed_lateness"}},
-		"faults of all kinds together": {"listen: 0.0.0.0:80\nauth-secret: short\nkafka-brokers: [here]\nredis-cluster: true\nredis: redis://127.0.0.1:6379/3\n", nil, []string{"--auth-secret", `--kafka-brokers: "here"`, "--redis: a cluster has only database 0", "--postgres: a URL is needed"}},
+		"faults of all kinds together": {"listen: 0.0.0.0:80\nauth-secret-file: /nowhere/secret\nkafka-brokers: [here]\nredis-cluster: true\nredis: redis://127.0.0.1:6379/3\n", nil, []string{"--auth-secret-file", `--kafka-brokers: "here"`, "--redis: a cluster has only database 0", "--postgres: a URL is needed"}},
 		"a door open to all":           {pg + "listen: 0.0.0.0:80\n", nil, []string{"no authentication is configured"}},
 		"mechanism":                    {pg + "kafka-sasl: KERBEROS\n", nil, []string{"--kafka-sasl"}},
 		"file that is not there":       {pg + "kafka-tls: true\nkafka-tls-ca: /nowhere/ca.pem\n", nil, []string{"--kafka-tls", "/nowhere/ca.pem"}},
@@ -71,7 +81,8 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 func TestUnsignedHeartbeatsAreRefusedWhereCallersAreAuthenticatedAndOthersReachKafka(t *testing.T) {
 	t.Parallel()
 	const pg, others, here = "postgres: postgres://u@h/db\n", "kafka-brokers: [127.0.0.1:1, kafka:9092]\n", "kafka-brokers: [127.0.0.1:1]\n"
-	const auth, open = "auth-secret: 0123456789abcdef0123456789abcdef\n", "listen: 0.0.0.0:80\nallow-unauthenticated: true\n"
+	const open = "listen: 0.0.0.0:80\nallow-unauthenticated: true\n"
+	auth := authFile(t)
 	for _, c := range []struct {
 		role, file string
 		refused    bool
@@ -95,7 +106,7 @@ func TestTheCheckOfSettingsSaysWhetherHeartbeatsAreSigned(t *testing.T) {
 	if err := os.WriteFile(file, []byte(master.Hex()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const auth = "auth-secret: 0123456789abcdef0123456789abcdef\n"
+	auth := authFile(t)
 	for _, c := range []struct{ role, file, says string }{
 		{"detector", "frame-keys: " + file, "# heartbeats are signed, and unsigned ones refused; masters: " + master.Fingerprint() + "\n"},
 		{"ingest", auth, "can hide, erase and log out all users; set --frame-keys\n"},
@@ -138,8 +149,10 @@ func TestTheCommandLineGoesBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T
 }
 
 func TestSecretsAreNotShown(t *testing.T) {
-	_, out, errs := stillhere(t, "postgres: postgres://u:swordfish@h/db?sslpassword=swordfish\nkafka-password: swordfish\nauth-secret: swordfish\n"+
-		"redis: redis://u:swordfish@h:6379\nredis-sentinel-password: swordfish\nkafka-oauth-client-secret: swordfish\n", "config", "check")
+	for _, secret := range []string{"KAFKA_PASSWORD", "AUTH_SECRET", "REDIS_SENTINEL_PASSWORD", "KAFKA_OAUTH_CLIENT_SECRET"} {
+		t.Setenv("STILLHERE_"+secret, "swordfish")
+	}
+	_, out, errs := stillhere(t, "postgres: postgres://u:swordfish@h/db?sslpassword=swordfish\nredis: redis://u:swordfish@h:6379\n", "config", "check")
 	if strings.Contains(out+errs, "swordfish") {
 		t.Error(out, errs)
 	}

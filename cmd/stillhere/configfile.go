@@ -30,17 +30,11 @@ type configFile struct {
 // contextFlag names the context of a command.
 const contextFlag = "context"
 
-// exclusive are pairs of settings of which a command takes one.
-var exclusive = [][2]string{
-	{"token", "token-file"}, {"kafka-password", "kafka-password-file"}, {"identity-key", "identity-key-file"},
-	{"kafka-oauth-client-secret", "kafka-oauth-client-secret-file"}, {"redis-password", "redis-password-file"}, {"postgres", "sqlite"},
-}
-
 // secrets are what proves who a command is, by the setting of the address that it is meant for.
 var secrets = map[string][]string{
-	"url": {"token", "token-file"}, "postgres": nil, "sqlite": nil,
-	"kafka-brokers": {"kafka-password", "kafka-password-file", "kafka-oauth-client-secret", "kafka-oauth-client-secret-file"},
-	"redis":         {"redis-password", "redis-password-file", "redis-sentinel-password"},
+	"url": {"token-file"}, "postgres": nil, "sqlite": nil,
+	"kafka-brokers": {"kafka-password-file", "kafka-oauth-client-secret-file"},
+	"redis":         {"redis-password-file"},
 }
 
 // early is a flag's value on the command line, else in the environment; empty for none. --config and --context are
@@ -70,14 +64,6 @@ func (f *configFile) use(name string) error {
 			there = fmt.Sprintf("%s has %q", f.path, slices.Sorted(maps.Keys(f.contexts)))
 		}
 		return fmt.Errorf("--context: there is no context %q; %s", name, there)
-	}
-	for _, pair := range exclusive {
-		_, one := section.values[pair[0]]
-		_, other := section.values[pair[1]]
-		if one || other {
-			delete(f.values, pair[0])
-			delete(f.values, pair[1])
-		}
 	}
 	isAddress := func(name string) bool { _, is := secrets[name]; return is }
 	if own := slices.DeleteFunc(slices.Collect(maps.Keys(section.values)), func(name string) bool { return !isAddress(name) }); len(own) > 0 {
@@ -257,9 +243,10 @@ func distance(a, b string) int {
 }
 
 // isSetting reports whether a flag may be in the file. What an environment variable may not say, the command line
-// alone says: a flag of another command may have the same name. But contexts have the tenant of who reads.
+// alone says: a flag of another command may have the same name. But contexts have the tenant of who reads. A hidden
+// flag is a secret, which only the environment has: its file is a setting.
 func isSetting(flag *kong.Flag) bool {
-	return len(flag.Envs) > 0 || flag.Name == "tenant" && !flag.IsSlice()
+	return len(flag.Envs) > 0 && !flag.Hidden || flag.Name == "tenant" && !flag.IsSlice()
 }
 
 // Resolve gives a setting that is not on the command line its value.
@@ -273,7 +260,7 @@ func (f *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 	if !given || !isSetting(flag) {
 		return nil, nil
 	}
-	if isSecret(flag, value) {
+	if isSecret(value) {
 		if _, err := keys.ReadFile(f.path); err != nil {
 			return nil, fmt.Errorf("--config: has the secret %s: %w", flag.Name, err)
 		}

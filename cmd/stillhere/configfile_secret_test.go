@@ -11,12 +11,11 @@ import (
 // Not parallel, as parse sets the environment.
 func TestAFileOfSettingsWithASecretIsForItsOwnerToWrite(t *testing.T) {
 	for text, secret := range map[string]bool{
-		"kafka-password: x":                            true,
-		"contexts: {a: {kafka-password: x}}":           true,
-		"postgres: postgres://u:x@db/y":                true,
-		"postgres: postgres://u:x@/y?host=db":          true,
-		"postgres: postgres://u@db/y":                  false,
-		"kafka-password-file: /run/x\nlog-level: info": false,
+		"contexts: {a: {postgres: postgres://u:x@db/y}}": true,
+		"postgres: postgres://u:x@db/y":                  true,
+		"postgres: postgres://u:x@/y?host=db":            true,
+		"postgres: postgres://u@db/y":                    false,
+		"kafka-password-file: /run/x\nlog-level: info":   false,
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, 0o660)); err != nil {

@@ -15,7 +15,7 @@ import (
 const twoPipelines = `policy: online_ttl=40s
 token-file: /top.token
 contexts:
-  prod: {url: https://prod, token: prod-token, kafka: {brokers: [k1:9092, k2:9092]}, postgres: postgres://u@db/s}
+  prod: {url: https://prod, token-file: /prod.token, kafka: {brokers: [k1:9092, k2:9092]}, postgres: postgres://u@db/s}
   text: {url: https://text, ids: text, tenant: acme, identity_key_file: /key}
 `
 
@@ -79,7 +79,7 @@ func TestTheCommandLineOverridesTheEnvironmentAndItTheContextAndItTheRestOfTheFi
 		want      map[string]string
 	}{
 		{"", "get 1", map[string]string{"url": "http://127.0.0.1:8080", "token-file": "/top.token", "ids": "int"}},
-		{"", "get 1 --context prod", map[string]string{"url": "https://prod", "token": "prod-token", "token-file": "", "ids": "int"}},
+		{"", "get 1 --context prod", map[string]string{"url": "https://prod", "token-file": "/prod.token", "ids": "int"}},
 		{"", "get a --context=text", map[string]string{"url": "https://text", "token-file": "", "ids": "text", "tenant": "acme"}},
 		{"", "get a --context text --tenant other", map[string]string{"url": "https://text", "tenant": "other"}},
 		{"https://env", "get 1 --context prod", map[string]string{"url": "https://env"}},
@@ -110,13 +110,13 @@ func TestFaultsOfContextsSayWhatThereIs(t *testing.T) {
 		{twoPipelines, "get 1 --context nope", `--context: there is no context "nope"; `},
 		{twoPipelines, "get 1 --context nope", ` has ["prod" "text"]`},
 		{"", "get 1 --context nope", `there is no context "nope"; --config names the file that has contexts`},
-		{twoPipelines + "  more: {tokn: x}\n", "config check", `line 6: there is no setting "tokn"; did you mean "token"?`},
-		{twoPipelines + "  more: {tokn: x}\n", "config check --context more", `line 6: there is no setting "tokn"`},
+		{twoPipelines + "  more: {token-fil: x}\n", "config check", `line 6: there is no setting "token-fil"; did you mean "token-file"?`},
+		{twoPipelines + "  more: {token-fil: x}\n", "config check --context more", `line 6: there is no setting "token-fil"`},
 		{twoPipelines + "  more: {contexts: {a: b}}\n", "config check", `there is no setting "contexts-a"`},
 		{twoPipelines + "  more:\n", "config check", `context "more": must be a list of names and values`},
 		{"contexts: prod\n", "config check", "line 1: contexts must be a list of names, each with its settings"},
 	} {
-		if code, _, errs := stillhere(t, c.file, strings.Fields(c.line)...); code != 2 || !strings.Contains(errs, c.want) || strings.Count(errs, "tokn") > 1 {
+		if code, _, errs := stillhere(t, c.file, strings.Fields(c.line)...); code != 2 || !strings.Contains(errs, c.want) || strings.Count(errs, "token-fil\"") > 1 {
 			t.Errorf("%s: code %d, want %q in %s", c.line, code, c.want, errs)
 		}
 	}

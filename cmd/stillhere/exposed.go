@@ -21,29 +21,30 @@ var (
 	servers   = []string{"kafka-brokers", "redis", "postgres", "schema-registry", "url", "read-url", "auth-jwks", "kafka-oauth-url"}
 )
 
-// refuseExposed refuses secrets on the command line, which every user of the machine can
-// read in the process list, for commands that listen or connect off the loopback. It names every
-// such flag and where its value belongs.
+// refuseExposed refuses secrets on the command line, which every user of the machine can read in the process
+// list: those that have a file or a variable of the environment, and URLs with a secret for commands that listen
+// or connect off the loopback. It names every such flag and where its value belongs.
 func refuseExposed(parsed *kong.Context) error {
-	if parsed.Selected() == nil || strings.HasPrefix(parsed.Command(), "context ") { // which keeps addresses and connects to none
-		return nil
-	}
 	reason := exposure(parsed)
-	if reason == "" {
-		return nil
-	}
 	var faults []error
 	for _, path := range parsed.Path {
 		flag := path.Flag
-		if flag == nil || path.Resolved || !isSecret(flag, parsed.FlagValue(flag)) {
+		switch {
+		case flag == nil || path.Resolved:
+			continue
+		case flag.Hidden && flag.Tag.Has("secret"):
+			where := flag.Envs[0]
+			if flagOf(parsed.Selected(), "--"+flag.Name+"-file") != nil {
+				where = "--" + flag.Name + "-file or " + where
+			}
+			faults = append(faults, fmt.Errorf("--%s: a secret on the command line is in the process list; use %s", flag.Name, where))
+			continue
+		case reason == "" || !isSecret(parsed.FlagValue(flag)):
 			continue
 		}
 		where := "in the file of --config"
 		if len(flag.Envs) > 0 {
 			where += " or in " + flag.Envs[0]
-		}
-		if slices.ContainsFunc(parsed.Flags(), func(f *kong.Flag) bool { return f.Name == flag.Name+"-file" }) {
-			where = "in a file (--" + flag.Name + "-file), " + where
 		}
 		faults = append(faults, fmt.Errorf("--%s: a secret on the command line is in the process list, and this process %s; give it %s", flag.Name, reason, where))
 	}
@@ -107,11 +108,8 @@ func texts(value any) []string {
 // credential finds the names of parameters by which web addresses carry secrets.
 var credential = regexp.MustCompile(`(token|key|secret|password|sig|signature|auth)$`)
 
-// isSecret reports whether the value of a flag is a secret, or a URL with one.
-func isSecret(flag *kong.Flag, value any) bool {
-	if flag.Tag.Has("secret") && flag.Tag.Get("secret") != "url" {
-		return value != ""
-	}
+// isSecret reports whether the value of a flag is a URL with a secret.
+func isSecret(value any) bool {
 	return slices.ContainsFunc(texts(value), func(text string) bool {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" && u.User == nil {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -17,11 +15,11 @@ func splitWords(line string) []string {
 }
 
 // Not parallel, as parse sets the environment.
-func TestSecretsOnTheCommandLineAreRefusedOffTheLoopback(t *testing.T) {
+func TestSecretsOnTheCommandLineAreRefusedAndURLsWithThemOffTheLoopback(t *testing.T) {
 	const hush = "a-secret-that-is-long-enough-for-the-test"
 	for words, named := range map[string]string{
-		"ingest --auth-secret " + hush:                                                "",
-		"dev --auth-secret=" + hush + " --listen localhost:8080":                      "",
+		"ingest --auth-secret " + hush:                                                "--auth-secret",
+		"dev --auth-secret=" + hush + " --listen localhost:8080":                      "--auth-secret",
 		"ingest --auth-secret " + hush + " --listen 0.0.0.0:8080":                     "--auth-secret",
 		"ingest --auth-secret " + hush + " --listen :8080":                            "--auth-secret",
 		"dev --auth-secret=" + hush + " --kafka-listen 0.0.0.0:9092":                  "--auth-secret",
@@ -31,10 +29,10 @@ func TestSecretsOnTheCommandLineAreRefusedOffTheLoopback(t *testing.T) {
 		"api --redis redis://u:" + hush + "@r:6379 --listen 0.0.0.0:8080":             "--redis",
 		"channel webhook --url https://h --secret " + hush + " --admin 0.0.0.0:9090":  "--secret",
 		"ingest --auth-secret-file /run/secret --listen 0.0.0.0:8080":                 "",
-		"token 1 --auth-secret " + hush:                                               "",
+		"token 1 --auth-secret " + hush:                                               "--auth-secret",
 		// Nobody can connect to these, and they are in the process list all the same.
 		"channel webhook --url https://h.example --secret " + hush:                          "--secret",
-		"channel webhook --url http://127.0.0.1:9 --secret " + hush:                         "",
+		"channel webhook --url http://127.0.0.1:9 --secret " + hush:                         "--secret",
 		"channel webhook --url http://[::1]:9 --secret " + hush + " --kafka-brokers k:9092": "--secret",
 		"channel webhook --url http://u:" + hush + "@h.example/x":                           "--url",
 		"channel webhook --url http://" + hush + "@h.example/x":                             "--url",
@@ -50,7 +48,7 @@ func TestSecretsOnTheCommandLineAreRefusedOffTheLoopback(t *testing.T) {
 		"channel webhook --url https://h.example/x?X-Auth-Token=" + hush:                    "--url",
 		"channel webhook --url https://h.example/x?apiToken=" + hush:                        "--url",
 		"get 1 --url https://api.example --token " + hush:                                   "--token",
-		"get 1 --token " + hush: "",
+		"get 1 --token " + hush: "--token",
 		"detector --kafka-brokers 127.0.0.1:1,k:9092 --kafka-user u --kafka-password " + hush: "--kafka-password",
 		"topics apply --schema-registry https://u:" + hush + "@registry.example":              "--schema-registry",
 		"api --redis rediss://u:" + hush + "@r.example:6379":                                  "--redis",
@@ -68,17 +66,5 @@ func TestSecretsOnTheCommandLineAreRefusedOffTheLoopback(t *testing.T) {
 		case named != "" && (err == nil || !strings.HasPrefix(err.Error(), named+":") || strings.Contains(err.Error(), hush)):
 			t.Errorf("%s: got %v, want a refusal of %s", words, err, named)
 		}
-	}
-}
-
-// Not parallel, as parse sets the environment.
-func TestSecretsInAFileOfSettingsAreTakenWhereOtherMachinesComeIn(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(path, []byte("auth-secret: a-secret-that-is-long-enough-for-the-test\nlisten: 0.0.0.0:8080\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out, errs strings.Builder
-	if code := run([]string{"config", "check", "ingest", "--config", path}, &out, &errs); code != 0 {
-		t.Errorf("%d: %s", code, &errs)
 	}
 }

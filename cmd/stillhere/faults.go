@@ -87,7 +87,7 @@ func hintToken(errs io.Writer, node *kong.Node, err error) {
 	}
 	switch {
 	case status == http.StatusUnauthorized:
-		fmt.Fprintln(errs, `stillhere: --token-file FILE or --token gives the server a token; for servers that verify tokens with a secret, "stillhere token" makes one`)
+		fmt.Fprintln(errs, `stillhere: --token-file FILE or STILLHERE_TOKEN gives the server a token; for servers that verify tokens with a secret, "stillhere token" makes one`)
 	case code == "insufficient_scope":
 		fmt.Fprintln(errs, `stillhere: "stillhere token --scope SCOPE" makes a token with a scope, for servers that verify tokens with a secret`)
 	}
@@ -128,7 +128,7 @@ func asTyped(node *kong.Node, err error) error {
 
 // flagNamed is the flag of a setting, as it is typed; empty if the command has none.
 func flagNamed(node *kong.Node, name string) string {
-	for _, flag := range []string{"--" + name, "--kafka-" + name} {
+	for _, flag := range []string{"--" + name, "--kafka-" + name, "--" + name + "-file"} {
 		if f := flagOf(node, flag); f != nil && !f.Hidden {
 			return flag
 		}

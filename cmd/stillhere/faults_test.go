@@ -66,17 +66,15 @@ func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
 	}))
 	defer server.Close()
 	for given, want := range map[string][2]string{
-		"get 1":         {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
-		"beat 1":        {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
-		"status":        {"the server answers 401 no_token: a token is needed", "--token-file FILE or --token"},
-		"get --watch 1": {"the server refuses the stream: 401", "--token-file FILE or --token"},
+		"get 1":         {"the server answers 401 no_token: a token is needed", "--token-file FILE or STILLHERE_TOKEN"},
+		"beat 1":        {"the server answers 401 no_token: a token is needed", "--token-file FILE or STILLHERE_TOKEN"},
+		"status":        {"the server answers 401 no_token: a token is needed", "--token-file FILE or STILLHERE_TOKEN"},
+		"get --watch 1": {"the server refuses the stream: 401", "--token-file FILE or STILLHERE_TOKEN"},
 		"status x":      {"the server answers 403 insufficient_scope: the token lacks a scope", "stillhere token --scope SCOPE"},
 	} {
-		words := append(strings.Fields(given), "--url", server.URL)
-		if given == "status x" {
-			words = []string{"status", "--token", "x", "--url", server.URL}
-		}
-		code, _, errs := stillhere(t, "", words...)
+		given, token := strings.CutSuffix(given, " x")
+		t.Setenv("STILLHERE_TOKEN", map[bool]string{true: "x"}[token])
+		code, _, errs := stillhere(t, "", append(strings.Fields(given), "--url", server.URL)...)
 		if code != 1 || !strings.Contains(errs, want[0]) || !strings.Contains(errs, want[1]) {
 			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)
 		}

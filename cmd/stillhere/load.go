@@ -50,7 +50,7 @@ func (c *devCommand) generateLoad(log *slog.Logger) (play func(ctx context.Conte
 	if c.Auth.On() {
 		as := issuer(c.Auth.Signing)
 		if !as.Secret.Given() {
-			return nil, errors.New("users: with auth_jwks, only the issuer of tokens can make one for simulated users; see stillhere load --token")
+			return nil, errors.New("users: with auth_jwks, only the issuer of tokens can make one for simulated users; see stillhere load --token-file")
 		}
 		var err error
 		who := auth.Caller{Gateway: "load", AnyTenant: settings.Text, Scopes: []string{auth.Admin}, Until: time.Now().AddDate(1, 0, 0)}

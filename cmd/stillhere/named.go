@@ -25,8 +25,8 @@ var errOneUser = errors.New("<user>: one user must be given")
 
 // keyFlags say where the identity key is, for commands without kafkaFlags.
 type keyFlags struct {
-	IdentityKey     string `name:"identity-key" help:"With --ids text: identity key of the pipeline; better set in STILLHERE_IDENTITY_KEY or a file." secret:""`
-	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
+	IdentityKey     string `name:"identity-key" secret:"" hidden:""`
+	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the identity key of the pipeline. Or set STILLHERE_IDENTITY_KEY." type:"path"`
 }
 
 func (f keyFlags) users(mode identity.Mode) (identity.Users, error) {
@@ -146,7 +146,7 @@ func differs(stored, asked schemas.PipelineIdentity, of string) error {
 		return misused(fmt.Errorf("--ids: the users of %s have names; run the command again with --ids %s --identity-key-file FILE, "+
 			"where FILE has the identity key with fingerprint %s", of, stored.IDs, stored.Fingerprint))
 	}
-	return misused(fmt.Errorf("--identity-key: %s has the identity key with fingerprint %s, and this one has %s; "+
+	return misused(fmt.Errorf("--identity-key-file: %s has the identity key with fingerprint %s, and this one has %s; "+
 		"run the command again with --identity-key-file FILE of the pipeline", of, stored.Fingerprint, asked.Fingerprint))
 }
 

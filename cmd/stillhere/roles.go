@@ -86,8 +86,8 @@ type devCommand struct {
 	Users       int    `help:"Number of users to simulate; see stillhere load." default:"0" group:"Process:"`
 
 	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. The data directory keeps what it began with." enum:"int,text" default:"int" group:"Process:"`
-	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file." secret:"" group:"Process:"`
-	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the identity key. Default: identity.key in the data directory, created if it is missing." type:"path" group:"Process:"`
+	IdentityKey     string `name:"identity-key" secret:"" hidden:"" group:"Process:"`
+	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the key of which ids are computed, 32 hexadecimal digits. Or set STILLHERE_IDENTITY_KEY. Default: identity.key in the data directory, created if it is missing." type:"path" group:"Process:"`
 	FrameKeys       string `name:"frame-keys" help:"File with the masters of the keys that sign heartbeats, one a line (stillhere keys master). Default: with authentication frame.keys in the data directory, created if it is missing; without, heartbeats are not signed. A client of --kafka-listen that writes signed heartbeats needs a key (stillhere keys gateway)." type:"path" group:"Process:"`
 
 	Redis string `help:"External Redis to use instead of the embedded one, host:port." env:"-" group:"Process:"`

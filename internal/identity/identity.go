@@ -36,13 +36,13 @@ func Named(key Key) Users {
 func Of(mode Mode, secret keys.Secret) (Users, error) {
 	switch {
 	case mode != Text && secret.Given():
-		return Users{}, errors.New("--identity-key: only pipelines with --ids text have a key")
+		return Users{}, errors.New("--identity-key-file: only pipelines with --ids text have a key")
 	case mode != Text:
 		return Users{}, nil
 	case !secret.Given():
 		return Users{}, errors.New("--ids text needs --identity-key-file (or STILLHERE_IDENTITY_KEY): ids of users are computed under this key; stillhere keys identity makes one")
 	case secret.Value != "" && secret.File != "":
-		return Users{}, errors.New("--identity-key and --identity-key-file exclude each other")
+		return Users{}, errors.New("--identity-key-file and STILLHERE_IDENTITY_KEY exclude each other")
 	}
 	text, err := secret.Read()
 	if err != nil {
@@ -50,7 +50,7 @@ func Of(mode Mode, secret keys.Secret) (Users, error) {
 	}
 	key, err := ParseKey(text)
 	if err != nil {
-		return Users{}, fmt.Errorf("--identity-key: %w", err)
+		return Users{}, fmt.Errorf("--identity-key-file: %w", err)
 	}
 	return Named(key), nil
 }

@@ -87,11 +87,11 @@ func (s Settings) tls() keys.TLS {
 func (s Settings) checkSASL() error {
 	var all faults.List
 	password, oauth := s.password(), s.SASL == "OAUTHBEARER"
-	all.If(s.SASL == "" && (s.User != "" || password.Given()), "--kafka-user and --kafka-password need --kafka-sasl")
-	all.If(password.Value != "" && password.File != "", "--kafka-password and --kafka-password-file exclude each other")
+	all.If(s.SASL == "" && (s.User != "" || password.Given()), "--kafka-user and a password need --kafka-sasl")
+	all.If(password.Value != "" && password.File != "", "--kafka-password-file and STILLHERE_KAFKA_PASSWORD exclude each other")
 	if s.SASL != "" && !oauth {
 		all.If(s.User == "", "--kafka-sasl %s needs --kafka-user", s.SASL)
-		all.If(!password.Given(), "--kafka-sasl %s needs --kafka-password or --kafka-password-file", s.SASL)
+		all.If(!password.Given(), "--kafka-sasl %s needs --kafka-password-file or STILLHERE_KAFKA_PASSWORD", s.SASL)
 		_, err := password.Read()
 		all.In("--kafka-password-file", err)
 	}

@@ -226,7 +226,8 @@ func TestWithoutAuthenticationRequestsForAnotherHostAreMisdirected(t *testing.T)
 
 func TestTheAdminPortShowsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 	t.Parallel()
-	h := testkit.NewDev(t, "--auth-secret", attackSecret) // on the loopback that is allowed
+	h := testkit.NewDev(t)
+	h.Change = func(c *exec.Cmd) { c.Env = append(c.Env, "STILLHERE_AUTH_SECRET="+attackSecret) }
 	h.Up()
 	for path, status := range map[string]int{"/debug/vars": 200, "/debug/pprof/": 404, "/debug/pprof/cmdline": 404, "/debug/pprof/heap": 404, "/": 200, "/metrics": 200} {
 		answer, err := h.Client.Get("http://" + h.Admin + path)

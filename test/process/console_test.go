@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -168,7 +169,8 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 
 func TestTheConsoleNeedsATokenOfAnAdministratorAndItsPagesNone(t *testing.T) {
 	t.Parallel()
-	h := testkit.NewDev(t, "--auth-secret", strings.Repeat("s", 32))
+	h := testkit.NewDev(t)
+	h.Change = func(c *exec.Cmd) { c.Env = append(c.Env, "STILLHERE_AUTH_SECRET="+strings.Repeat("s", 32)) }
 	h.Up()
 	for path, want := range map[string]int{"/console/": 200, "/console/console.js": 200, "/console/api/me": 401, "/console/api/overview/stream": 401,
 		"/console/api/users": 401, "/console/api/feed": 401, "/console/api/nothing": 401} {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { frame } from "./between.js";
 import { ends, is, join, note, through } from "./rig.js";
-import { Server, secret, tokenOf } from "./server.js";
+import { authentication, Server, tokenOf } from "./server.js";
 
 describe("faults", () => {
   let server: Server;
@@ -114,7 +114,7 @@ describe("faults", () => {
 describe("tokens", () => {
   let server: Server;
   before(async () => {
-    server = await Server.start(`--auth-secret=${secret}`, "--auth-leeway=0s");
+    server = await Server.start(authentication(), "--auth-leeway=0s");
   });
   after(() => server.end());
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +15,13 @@ const quick = [
 ];
 
 export const secret = "a secret of the tests that has more than 32 bytes";
+
+/** The flag of a file with the secret. */
+export function authentication(): string {
+  const file = join(mkdtempSync(join(tmpdir(), "stillhere-js-")), "secret");
+  writeFileSync(file, secret, { mode: 0o600 });
+  return `--auth-secret-file=${file}`;
+}
 
 /** A change of a user as the console's feed has it. */
 export interface Change {
@@ -114,7 +121,7 @@ export class Server {
   }
 }
 
-/** A token, signed as the server's --auth-secret says. */
+/** A token, signed as the server's --auth-secret-file says. */
 export function tokenOf(claims: object, seconds: number): string {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const scope = "presence:beat presence:read";

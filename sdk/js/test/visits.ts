@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server as Http, type ServerResponse } from "node:http";
 import { Chromium, type Note, type Tab } from "./chromium.js";
 import { ends } from "./rig.js";
-import { freePort, Server, secret, tokenOf } from "./server.js";
+import { authentication, freePort, Server, tokenOf } from "./server.js";
 
 /** The page of the tests: it connects and watches as its address says, and notes what happens. */
 const page = `<!doctype html><meta charset="utf-8"><title>test</title><body tabindex="0">
@@ -64,7 +64,7 @@ export class Visits {
     await new Promise<void>((resolve) => this.#http!.listen(port, "127.0.0.1", resolve));
     const allow = `--allowed-origins=${this.origin}`;
     this.server = await Server.start(allow);
-    this.tokens = await Server.start(allow, `--auth-secret=${secret}`, "--auth-leeway=0s", "--limit-connects=0");
+    this.tokens = await Server.start(allow, authentication(), "--auth-leeway=0s", "--limit-connects=0");
     this.chromium = await Chromium.start();
   }
 
