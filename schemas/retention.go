@@ -3,6 +3,8 @@ package schemas
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -38,7 +40,6 @@ func (r Retention) WithDefaults() Retention {
 }
 
 type retained struct {
-	name  string
 	topic Topic
 	set   *time.Duration
 	other time.Duration // the same field of another Retention
@@ -47,15 +48,31 @@ type retained struct {
 // fields lists the fields of r, with those of another Retention beside them.
 func (r *Retention) fields(other Retention) []retained {
 	return []retained{
-		{"heartbeats_retention", Heartbeats, &r.Heartbeats, other.Heartbeats},
-		{"transitions_retention", Transitions, &r.Transitions, other.Transitions},
-		{"status_retention", Statuses, &r.Status, other.Status},
-		{"seen_retention", SeenHints, &r.Seen, other.Seen},
-		{"fanout_retention", Fanout, &r.Fanout, other.Fanout},
-		{"deliveries_retention", Deliveries, &r.Deliveries, other.Deliveries},
-		{"deadletter_retention", DeadLetter, &r.DeadLetter, other.DeadLetter},
-		{"graph_retention", Graph, &r.Graph, other.Graph},
+		{Heartbeats, &r.Heartbeats, other.Heartbeats},
+		{Transitions, &r.Transitions, other.Transitions},
+		{Statuses, &r.Status, other.Status},
+		{SeenHints, &r.Seen, other.Seen},
+		{Fanout, &r.Fanout, other.Fanout},
+		{Deliveries, &r.Deliveries, other.Deliveries},
+		{DeadLetter, &r.DeadLetter, other.DeadLetter},
+		{Graph, &r.Graph, other.Graph},
 	}
+}
+
+// ParseRetention reads TOPIC=DURATION, separated by commas, such as "transitions=2160h,graph=1000h".
+func ParseRetention(text string) (r Retention, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(word, "=")
+		fields := r.fields(Retention{})
+		i := slices.IndexFunc(fields, func(f retained) bool { return string(f.topic) == name })
+		if i < 0 {
+			return r, fmt.Errorf("%q is no topic: it must be TOPIC=DURATION, such as transitions=2160h", name)
+		}
+		if *fields[i].set, err = time.ParseDuration(value); err != nil || *fields[i].set == 0 {
+			return r, fmt.Errorf("%s: %q must be a duration, such as 48h", name, value)
+		}
+	}
+	return r, nil
 }
 
 // Given reports whether the retention of a topic is set.
@@ -90,11 +107,11 @@ func (r Retention) Validate() error {
 	var faults []error
 	for _, f := range r.fields(Retention{}) {
 		if *f.set != 0 && *f.set < minRetention && f.topic != Heartbeats {
-			faults = append(faults, fmt.Errorf("%s: must be at least %s, is %s", f.name, minRetention, *f.set))
+			faults = append(faults, fmt.Errorf("retention: %s: must be at least %s, is %s", f.topic, minRetention, *f.set))
 		}
 	}
 	if r.Heartbeats != 0 && r.Heartbeats < MinHeartbeats {
-		faults = append(faults, fmt.Errorf("heartbeats_retention: must be at least %s, twice the age of a snapshot from which a "+
+		faults = append(faults, fmt.Errorf("retention: heartbeats: must be at least %s, twice the age of a snapshot from which a "+
 			"restart of the detector reads heartbeats, is %s", MinHeartbeats, r.Heartbeats))
 	}
 	return errors.Join(faults...)

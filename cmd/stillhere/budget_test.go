@@ -11,7 +11,7 @@ import (
 // that goes.
 const (
 	mostCommands = 45
-	mostFlags    = 153
+	mostFlags    = 148
 )
 
 // Not parallel, as parse sets the environment.

@@ -60,7 +60,9 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 		"file that is not there":       {pg + "kafka-tls: true\nkafka-tls-ca: /nowhere/ca.pem\n", nil, []string{"--kafka-tls", "/nowhere/ca.pem"}},
 		"Postgres pool":                {pg + "postgres-max-conns: 0\n", nil, []string{"--postgres-max-conns"}},
 		"retention of a store":         {pg + "audit-retention: 1h\nredis-retention: 1s\n", nil, []string{"--audit-retention", "--redis-retention"}},
-		"retention of topics":          {pg + "heartbeats-retention: 9m\ndeliveries-retention: 1s\n", nil, []string{"--heartbeats-retention: must be at least 10m0s", "--deliveries-retention"}},
+		"retention of topics":          {pg + "retention: [heartbeats=9m, deliveries=1s]\n", nil, []string{"--retention: heartbeats: must be at least 10m0s", "deliveries: must"}},
+		"a topic that is none":         {pg + "retention: beats=9m\n", nil, []string{`--retention: "beats" is no topic`}},
+		"a retention without a unit":   {pg + "retention: graph=9\n", nil, []string{`--retention: graph: "9" must be a duration`}},
 		"no file":                      {"", []string{"--config", "/nowhere/stillhere.yaml"}, []string{"/nowhere/stillhere.yaml"}},
 	} {
 		code, _, errs := stillhere(t, c.file, append([]string{"config", "check"}, c.args...)...)
@@ -191,7 +193,7 @@ func TestAConfigurationIsShownWithoutWhatURLsCarry(t *testing.T) {
 func TestTheCostOfTheRetentionGrowsWithIt(t *testing.T) {
 	t.Parallel()
 	for retention, want := range map[string]string{"240h": "24.00 GB", "480h": "48.00 GB"} {
-		code, out, errs := stillhere(t, "", "config", "check", "--postgres", "postgres://u@h/db", "--transitions-retention", retention)
+		code, out, errs := stillhere(t, "", "config", "check", "--postgres", "postgres://u@h/db", "--retention", "transitions="+retention)
 		if code != 0 || !strings.Contains(out, want+"  = 1M × 20 changes a day ×") {
 			t.Errorf("%s: exit code %d, no %q in\n%s%s", retention, code, want, out, errs)
 		}

@@ -11,18 +11,25 @@ import (
 
 // topicFlags say how long the topics keep records.
 type topicFlags struct {
-	HeartbeatsRetention  time.Duration `help:"How long presence.heartbeats keeps records, at least 10m: a restart of the detector reads those since its last snapshot. presence.snapshots keeps as long, at least 1h. Default: 15m. \"topics apply\" changes topics, where the setting is given."`
-	TransitionsRetention time.Duration `help:"How long presence.transitions keeps records. Default: 720h."`
-	StatusRetention      time.Duration `help:"How long presence.status keeps superseded statuses. Default: 168h."`
-	DeliveriesRetention  time.Duration `help:"How long presence.deliveries keeps records. Default: 24h."`
-	DeadletterRetention  time.Duration `help:"How long presence.deadletter keeps records. Default: 168h."`
-	GraphRetention       time.Duration `help:"How long presence.graph keeps the removal of an edge; a fanout that was away for longer misses it. Default: 720h."`
+	TopicRetention topicRetention `name:"retention" help:"How long topics keep records, each as TOPIC=DURATION. Defaults: heartbeats=15m, at least 10m: a restart of the detector reads those since its last snapshot; snapshots are kept as long, at least 1h. transitions=720h. status=168h: superseded ones. deliveries=24h. deadletter=168h. graph=720h: removals of edges, which a fanout that was away for longer misses. \"topics apply\" changes the topics that are given." placeholder:"TOPIC=DURATION,..."`
 }
 
-func (f topicFlags) retention() schemas.Retention {
-	return schemas.Retention{Heartbeats: f.HeartbeatsRetention, Transitions: f.TransitionsRetention, Status: f.StatusRetention,
-		Deliveries: f.DeliveriesRetention, DeadLetter: f.DeadletterRetention, Graph: f.GraphRetention}
+// topicRetention is a retention as it was written.
+type topicRetention struct {
+	asked schemas.Retention
+	text  string
 }
+
+// UnmarshalText reads what the command line, the environment or the file has.
+func (r *topicRetention) UnmarshalText(text []byte) (err error) {
+	if *r = (topicRetention{text: string(text)}); r.text != "" {
+		r.asked, err = schemas.ParseRetention(r.text)
+	}
+	return err
+}
+
+// String is what was written.
+func (r topicRetention) String() string { return r.text }
 
 // storeFlags say how long the stores keep data. A restart applies them.
 type storeFlags struct {

@@ -17,7 +17,7 @@ var signers = []string{"ingest", "detector", "all"}
 // other groups. The role all reads everything.
 var readBy = map[string][]string{
 	"ingest":   {"HTTP server:", "Authentication:", "Redis:", "Postgres:", "may-watch", "shown-as"},
-	"detector": {"Policy:", "allow-unauthenticated", "Last seen:", "Restored Kafka:", "schema-registry", "heartbeats-retention", "transitions-retention", "status-retention", "seen-retention"},
+	"detector": {"Policy:", "allow-unauthenticated", "Last seen:", "Restored Kafka:", "schema-registry", "retention"},
 	"lastseen": {"Redis:", "Postgres:", "audit-retention", "redis-retention"},
 	"fanout":   {"Redis:", "Postgres:", "Followers:", "schema-registry", "shown-as"},
 	"api":      {"HTTP server:", "Authentication:", "Redis:", "Postgres:", "may-watch", "may-read-history", "shown-as"},

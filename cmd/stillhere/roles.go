@@ -38,7 +38,7 @@ func (f *pipelineFlags) config() app.Config {
 	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
 	c.SeenInterval, c.MinLogEpoch = f.SeenInterval, f.MinLogEpoch
 	c.HiddenOffline, c.GraphTopic = f.ShownAs == "offline", f.GraphTopic
-	c.Retention, c.Lastseen.AuditRetention, c.Lastseen.RedisRetention = f.retention(), f.AuditRetention, f.RedisRetention
+	c.Retention, c.Lastseen.AuditRetention, c.Lastseen.RedisRetention = f.TopicRetention.asked, f.AuditRetention, f.RedisRetention
 	return c
 }
 

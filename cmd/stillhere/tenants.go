@@ -208,7 +208,7 @@ func (c *tenantsShow) Run(ctx context.Context) error {
 		fmt.Printf("  %-32s %-10s %s\n", own.Name, shownNumber(own.Name, *inForce[i].Value), from)
 	}
 	if in.HistoryDays > 0 {
-		fmt.Println("  The stores show and keep changes of these days only, or of --audit-retention if that is shorter; topics keep what they keep for everybody (--transitions-retention).")
+		fmt.Println("  The stores show and keep changes of these days only, or of --audit-retention if that is shorter; topics keep what they keep for everybody (--retention).")
 	}
 	if record.Note != "" {
 		fmt.Printf("  %-32s %s\n", "note", record.Note)

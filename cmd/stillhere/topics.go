@@ -54,7 +54,7 @@ func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *confi
 	if c.DryRun {
 		return checkTopics(ctx, config)
 	}
-	config.Retention = c.retention()
+	config.Retention = c.TopicRetention.asked
 	if err := config.Retention.Validate(); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
 	if code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "4", brokers); code != 0 {
 		t.Fatalf("apply: exit %d, %s", code, errs)
 	}
-	code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "8", "--transitions-retention", "48h", brokers)
+	code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "8", "--retention", "transitions=48h", brokers)
 	if code != 1 {
 		t.Errorf("apply of 8 partitions on 4: exit %d", code)
 	}

@@ -324,7 +324,7 @@ func (w *tour) followers() {
 
 // settings: retention by a restart and topics apply. A cursor of before the restart stays good.
 func (w *tour) settings(cursor string, all []string) {
-	changed := w.stillhere("topics", "apply", "--deliveries-retention", "48h", "--graph-retention", "1000h")
+	changed := w.stillhere("topics", "apply", "--retention", "deliveries=48h,graph=1000h")
 	for _, want := range []string{"changed: retention.ms=172800000", "changed: delete.retention.ms=3600000000"} {
 		if !strings.Contains(changed, want) {
 			w.Errorf("%s is not in what topics apply prints:\n%s", want, changed)
@@ -334,7 +334,7 @@ func (w *tour) settings(cursor string, all []string) {
 	if code := w.role.Wait(30 * time.Second); code != 0 {
 		w.Errorf("the role stopped with exit code %d", code)
 	}
-	w.role = w.start(append(all, "--deliveries-retention", "48h", "--graph-retention", "1000h", "--audit-retention", "72h")...)
+	w.role = w.start(append(all, "--retention", "deliveries=48h,graph=1000h", "--audit-retention", "72h")...)
 	w.ready()
 	w.until("the changes since the old cursor", func() string {
 		return w.curl(w.asking("/presence/changes", "user_ids", w.called(2), "since", cursor))

@@ -28,9 +28,9 @@ var budget = map[string]struct{ code, tests int }{
 	"ingest":   {2250, 2550},
 	"internal": {15850, 14450},
 	"lastseen": {9350, 9050},
-	"schemas":  {3000, 2350},
+	"schemas":  {3050, 2350},
 	"test":     {0, 30700},
-	"tools":    {5800, 2200},
+	"tools":    {5750, 2200},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {

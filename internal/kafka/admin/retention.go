@@ -69,7 +69,7 @@ func CheckRetention(ctx context.Context, cfg kafka.Config) error {
 		is := time.Duration(min(kept, 1<<43)) * time.Millisecond
 		if is < least {
 			faults = append(faults, fmt.Errorf("topic %s has retention.ms=%d (%s), and a restart of the detector may read what is %s old; "+
-				"change it with: stillhere topics apply --heartbeats-retention %s", t.name, kept, is, least, least))
+				"change it with: stillhere topics apply --retention heartbeats=%s", t.name, kept, is, least, least))
 		}
 		least = max(least, is)
 	}

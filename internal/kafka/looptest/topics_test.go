@@ -384,9 +384,9 @@ func TestApplyingTopicsChangesTheRetentionThatIsGivenAndNothingElse(t *testing.T
 			}
 		}
 		set(schemas.Snapshots, "3600000")
-		check("snapshots has retention.ms=3600000 (1h0m0s)", "--heartbeats-retention 2h0m0s")
+		check("snapshots has retention.ms=3600000 (1h0m0s)", "--retention heartbeats=2h0m0s")
 		set(schemas.Heartbeats, "599999")
-		check("heartbeats has retention.ms=599999", "--heartbeats-retention 10m0s")
+		check("heartbeats has retention.ms=599999", "--retention heartbeats=10m0s")
 		set(schemas.Heartbeats, "600000")
 		check()
 	})
