@@ -55,55 +55,57 @@ func (s *Server) routes() http.Handler {
 	return web.Alias(mux)
 }
 
-// batch answers a batch read with a body. The caller holds the lock.
-func (s *Server) batch(r *http.Request) (any, error) {
-	var asked struct {
-		UserIDs []string `json:"user_ids"`
-		Detail  bool     `json:"detail"`
-	}
+// askedUsers is the body of a read of several users.
+type askedUsers struct {
+	UserIDs []string `json:"user_ids"`
+	Detail  bool     `json:"detail"`
+	Since   string   `json:"since"`
+}
+
+// several reads the body and calls do for each user. The caller holds the lock.
+func (s *Server) several(r *http.Request, do func(asked askedUsers, text string, user schemas.UserID, name schemas.Name)) (asked askedUsers, err error) {
 	if json.NewDecoder(r.Body).Decode(&asked) != nil {
-		return nil, schemas.Invalid("body", "must be JSON")
+		return asked, schemas.Invalid("body", "must be JSON")
 	}
-	states, users := map[string]*string{}, []any{}
+	if len(asked.UserIDs) == 0 {
+		return asked, schemas.Invalid("user_ids", "must name at least one user")
+	}
 	for _, text := range asked.UserIDs {
 		user, name, err := s.user(r, "user_ids", text)
 		if err != nil {
-			return nil, err
+			return asked, err
 		}
-		p := s.presence(user)
-		users = append(users, s.called(user, name, p))
-		states[text] = p.State
+		do(asked, text, user, name)
 	}
-	if asked.Detail {
+	return asked, nil
+}
+
+// batch answers a batch read with a body. The caller holds the lock.
+func (s *Server) batch(r *http.Request) (any, error) {
+	states, users := map[string]*string{}, []any{}
+	asked, err := s.several(r, func(_ askedUsers, text string, user schemas.UserID, name schemas.Name) {
+		p := s.presence(user)
+		users, states[text] = append(users, s.called(user, name, p)), p.State
+	})
+	if err == nil && asked.Detail {
 		return map[string]any{"users": users}, nil
 	}
-	return states, nil
+	return states, err
 }
 
 // changes answers what was missed of users. The caller holds the lock.
 func (s *Server) changes(r *http.Request) (any, error) {
-	var asked struct {
-		UserIDs []string `json:"user_ids"`
-		Since   string   `json:"since"`
-	}
-	if json.NewDecoder(r.Body).Decode(&asked) != nil {
-		return nil, schemas.Invalid("body", "must be JSON")
-	}
 	users, changes := []any{}, []any{}
-	for _, text := range asked.UserIDs {
-		user, name, err := s.user(r, "user_ids", text)
-		if err != nil {
-			return nil, err
-		}
+	asked, err := s.several(r, func(asked askedUsers, _ string, user schemas.UserID, name schemas.Name) {
 		users = append(users, s.called(user, name, s.presence(user)))
 		for _, p := range s.after(user, asked.Since) {
 			changes = append(changes, s.called(user, name, p))
 		}
-	}
-	if asked.Since == "" {
+	})
+	if err == nil && asked.Since == "" {
 		return map[string]any{"resync": true, "reason": "start", "users": users, "cursor": s.cursor(), "more": false}, nil
 	}
-	return map[string]any{"resync": false, "changes": changes, "cursor": s.cursor(), "more": false}, nil
+	return map[string]any{"resync": false, "changes": changes, "cursor": s.cursor(), "more": false}, err
 }
 
 // cursor is the version of the last change of all. The caller holds the lock.

@@ -43,9 +43,9 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 		args []string
 		want []string // all of them
 	}{
-		"unknown key":                  {"log-levle: info\n", nil, []string{`line 1: there is no setting "log-levle"; did you mean "log-level"?`}},
-		"unknown key, beside a fault":  {"log-levle: info\nsasl: PLAIN\npolicy: idle_after=-1s\n", nil, []string{`did you mean "log-level"?`, `"sasl"; did you mean "kafka-sasl"?`, "idle_after: "}},
-		"unknown key, and no value":    {"log-levle: info\npolicy: idle_after=long\n", nil, []string{`did you mean "log-level"?`, "idle_after"}},
+		"unknown key":                  {"log-lvel: info\n", nil, []string{`line 1: there is no setting "log-lvel"; did you mean "log-level"?`}},
+		"unknown key, beside a fault":  {"log-lvel: info\nsasl: PLAIN\npolicy: idle_after=-1s\n", nil, []string{`did you mean "log-level"?`, `"sasl"; did you mean "kafka-sasl"?`, "idle_after: "}},
+		"unknown key, and no value":    {"log-lvel: info\npolicy: idle_after=long\n", nil, []string{`did you mean "log-level"?`, "idle_after"}},
 		"unknown keys, nested":         {"kafka:\n  brokers: [a:9092]\n  colour: red\nshoe: 42\n", nil, []string{`line 3: there is no setting "kafka-colour"`, `line 4: there is no setting "shoe"`}},
 		"twice":                        {"log-level: info\nlog_level: warn\n", nil, []string{"log-level is given twice"}},
 		"not YAML":                     {"log-level: [info\n", nil, []string{"--config"}},

@@ -24,7 +24,7 @@ type topicsApply struct {
 	registryFlags
 	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions. If topics exist with another number, it is an error." default:"64"`
 	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
-	DryRun      bool  `help:"Change nothing; only check that the topics are configured correctly." env:"-"`
+	DryRun      bool  `help:"Change nothing; only check that the topics are configured correctly, and have --partitions if it is given." env:"-"`
 	topicFlags  `group:"Retention:"`
 	outputFlag
 }
@@ -51,17 +51,20 @@ func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *confi
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	if c.DryRun {
-		return checkTopics(ctx, config)
-	}
 	config.Retention = c.TopicRetention.asked
 	if err := config.Retention.Validate(); err != nil {
 		return err
+	}
+	if c.DryRun && c.TopicRetention.text != "" {
+		return misused(errors.New("--dry-run: changes no retention; leave --retention out"))
 	}
 	if isGiven(parsed, file, "partitions") { // the default is only for new topics
 		if err := admin.CheckPartitions(ctx, config, c.Partitions); err != nil {
 			return err
 		}
+	}
+	if c.DryRun {
+		return checkTopics(ctx, config)
 	}
 	reports, err := admin.ApplyTopics(ctx, config, c.Partitions, c.Replication)
 	if err != nil && len(reports) == 0 {

@@ -43,6 +43,9 @@ func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
 	if code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "4", brokers); code != 0 {
 		t.Fatalf("apply: exit %d, %s", code, errs)
 	}
+	if code, _, errs := stillhere(t, "", "topics", "apply", "--dry-run", "--partitions", "8", brokers); code != 1 || !strings.Contains(errs, "asks for 8") {
+		t.Errorf("dry run of 8 partitions on 4: exit %d, %s", code, errs)
+	}
 	code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "8", "--retention", "transitions=48h", brokers)
 	if code != 1 {
 		t.Errorf("apply of 8 partitions on 4: exit %d", code)
