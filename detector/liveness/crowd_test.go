@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -25,9 +26,8 @@ func (w *world) taken() []schemas.Transition {
 	return all
 }
 
-// paced checks that these users, and no others, went away as lost with their
-// gateway, once, and that no second has more than rate of them nor, but for the
-// first and the last, many less.
+// paced checks that these users, and no others, went away as lost with their gateway, once, at so many a second on
+// average. Their instants are random, so those of a second vary by the root of rate: five times that is the bound.
 func paced(t *testing.T, got []schemas.Transition, users, rate int) {
 	t.Helper()
 	perSecond, seen := map[schemas.Millis]int{}, map[schemas.UserID]bool{}
@@ -41,12 +41,12 @@ func paced(t *testing.T, got []schemas.Transition, users, rate int) {
 	if len(got) != users {
 		t.Fatalf("%d users went, must be %d", len(got), users)
 	}
-	full := 0
+	full, varies := 0, int(5*math.Sqrt(float64(rate)))
 	for second, n := range perSecond {
-		if n > rate+1 { // instants are rounded up to milliseconds
+		if n > rate+varies {
 			t.Errorf("in second %d %d users went", second, n)
 		}
-		if n >= rate-rate/20 {
+		if n >= rate-varies {
 			full++
 		}
 	}
@@ -71,7 +71,7 @@ func TestOfAGatewayWith100000UsersThatCrashesOnlyThoseWhoStayAwayArePublished(t 
 	if early := w.taken(); len(early) > 0 {
 		t.Fatalf("%d transitions before anybody's time was over", len(early))
 	}
-	w.until(start + 80_000)
+	w.until(start + 90_000) // at the end of the window a fifth were still away: 20,000 at 2,000 a second
 	paced(t, w.taken(), gone, Defaults().CohortRate)
 	w.until(start + 110_000)
 	ends := 0

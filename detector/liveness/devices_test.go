@@ -14,7 +14,7 @@ func TestDevicesAreCountedAlikeHoweverMany(t *testing.T) {
 		u, g := new(user), new(gateways)
 		for range rapid.IntRange(0, 128).Draw(t, "reports") {
 			u.reports = append(u.reports, report{device: schemas.DeviceID(rapid.IntRange(0, 80).Draw(t, "device")),
-				phase: rapid.SampledFrom([]phase{present, saidBye}).Draw(t, "phase"), seen: schemas.Millis(rapid.IntRange(1, 9).Draw(t, "seen"))})
+				bye: rapid.Bool().Draw(t, "bye"), seen: schemas.Millis(rapid.IntRange(1, 9).Draw(t, "seen"))})
 		}
 		n, oldest, seen := u.devices(g, all)
 		if wantN, wantOldest, wantSeen := u.manyDevices(g, all); n != wantN || oldest != wantOldest || seen != wantSeen {

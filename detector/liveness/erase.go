@@ -18,10 +18,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	default:
 		e = m.enter(id, u)
 	}
-	from, at := u.state, max(m.clock.now, m.earliest(u))
-	if w := u.flaps.waiting; w != nil {
-		from = w.state
-	}
+	from, at := u.published(), max(m.clock.now, m.earliest(u))
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		m.drop(u, i)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // evaluation is how far the evaluation of a record has come. Instants are handled one after
-// another. At each, the limits of users come first, in the order of their ids, then releases from
-// the queue, then the silence of gateways, then statuses of unheard users.
+// another. At each, gateways fall silent first, then come the limits of users, in the order of their ids, then the
+// breaker, then the times at which devices of lost gateways leave.
 type evaluation struct {
 	x     presence // everything due up to here
 	from  presence // that of the record before
@@ -17,31 +17,37 @@ type evaluation struct {
 	batch []uint32 // entries due at it
 }
 
-// MostDue is how many transitions limits cause at one record. Limits behind these wait for the next record: the
+// MostDue is how many users limits change at one record. Limits behind these wait for the next record: the
 // evaluation clock stands still before them. So the output of a record fits a transaction, however many are due.
 const MostDue = 10_000
 
 // evaluate publishes what is due, in order.
 func (m *Machine) evaluate() {
-	v := &m.evaluation
-	for most := len(m.out.Transitions) + m.MostDue; m.nextInstant(); {
+	v, most := &m.evaluation, m.MostDue
+	for m.nextInstant() {
+		silent := m.gateways.nextSilence(&m.clock) <= v.at
+		if silent {
+			m.gateways.forgetSilent(&m.clock, v.at)
+		}
 		for i, e := range v.batch {
-			before := len(m.out.Transitions)
-			m.fire(e, v.at)
-			if n := len(m.out.Transitions); n > before && n >= most {
+			before := len(m.out.Statuses)
+			if m.fire(e, v.at); len(m.out.Statuses) == before {
+				continue
+			}
+			if most--; most == 0 {
 				m.postpone(v.batch[i+1:])
-				return
+				break
 			}
 		}
-		m.join()
-		for m.queue.next() <= v.at {
-			m.release()
-		}
-		if m.gateways.nextSilence(&m.clock) <= v.at {
-			m.gateways.forgetSilent(&m.clock, v.at)
+		if silent {
 			m.tripBreaker(v.at)
 		}
-		m.writeUnsure(v.at)
+		if m.behind {
+			return
+		}
+		for m.gateways.nextPlan(&m.clock, m.reconnectWindow) <= v.at {
+			m.gateways.plan(v.at, m.cohortStep)
+		}
 	}
 }
 
@@ -49,7 +55,7 @@ func (m *Machine) evaluate() {
 func (m *Machine) nextInstant() bool {
 	v := &m.evaluation
 	v.batch = emptied(v.batch)
-	at := min(m.queue.next(), m.gateways.nextSilence(&m.clock), m.nextUnsure())
+	at := min(m.gateways.nextSilence(&m.clock), m.gateways.nextPlan(&m.clock, m.reconnectWindow), m.gateways.unheard)
 	for m.wheel.cursor <= min(at, v.x) && (len(m.wheel.soon) == 0 || m.wheel.soon[0].at >= m.wheel.cursor) {
 		m.wheel.advance(m.prefetch, m.look)
 	}
@@ -58,6 +64,10 @@ func (m *Machine) nextInstant() bool {
 	}
 	if at > v.x {
 		return false
+	}
+	if at == m.gateways.unheard {
+		m.armUnheard()
+		return m.nextInstant()
 	}
 	v.at = at
 	for len(m.wheel.soon) > 0 && m.wheel.soon[0].at <= at {
@@ -82,7 +92,6 @@ func (m *Machine) postpone(entries []uint32) {
 	for _, e := range entries {
 		m.setTimer(e, v.at)
 	}
-	m.join()
 	v.x = max(v.from, v.at-1)
 	m.behind = true
 }
@@ -155,7 +164,7 @@ func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 		return 0, false // an earlier timer of this entry
 	}
 	h := m.store.hot(e)
-	if h.flags&(flagMany|flagPresent) != flagPresent {
+	if h.flags&(flagMany|flagPresent) != flagPresent || m.gateways.lives[h.life].lostAt != 0 {
 		return at, true
 	}
 	t := m.timingOf(e, h)

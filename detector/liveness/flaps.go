@@ -17,18 +17,11 @@ type flaps struct {
 // bucket is a token bucket: at log time at it needed lacks milliseconds of presence time to be full.
 type bucket struct{ at, lacks schemas.Millis }
 
-// waiting is the published state of a user whose changes wait for the bucket, and the causes of its
-// current state.
+// waiting is what is published of a user whose changes wait for the bucket. Meanwhile since stays as published.
 type waiting struct {
-	state  schemas.State // as published
+	state  schemas.State
 	kinds  schemas.KindSet
 	hidden bool
-	since  schemas.Millis
-
-	kindsAt, visibilityAt schemas.Millis
-	cause                 schemas.Cause // of the state
-	device, kindsDevice   schemas.DeviceID
-	evicted               bool
 }
 
 // full is when u's bucket is full again.
@@ -41,14 +34,10 @@ func (m *Machine) full(u *user) presence {
 	if b := u.flaps.bucket; b != (bucket{}) {
 		full = m.clock.at(b.at) + presence(b.lacks)
 	}
-	state, since := u.state, u.since
-	if w := u.flaps.waiting; w != nil {
-		state, since = w.state, w.since
-	}
-	if state == schemas.Offline {
+	if u.published() == schemas.Offline {
 		return full
 	}
-	return max(full, m.clock.at(since)+2*m.flapInterval)
+	return max(full, m.clock.at(u.since)+2*m.flapInterval)
 }
 
 // mayChange reports whether a change of u at p may be published.
@@ -120,57 +109,39 @@ func (m *Machine) refill(u *user) {
 	m.forgetInstants(u)
 }
 
-// leaveOut notes a change of u that may not be published now. It is called before the
-// change.
-func (u *user) leaveOut() *waiting {
-	if u.flaps.waiting == nil {
-		u.flaps.waiting = &waiting{state: u.state, kinds: u.kinds, hidden: u.hidden, since: u.since}
+// published is the state that others know.
+func (u *user) published() schemas.State {
+	if w := u.flaps.waiting; w != nil {
+		return w.state
 	}
-	u.flaps.leftOut++
-	return u.flaps.waiting
+	return u.state
 }
 
-// catchUp publishes, in one transition, what u has become while its changes waited, if that differs
-// from what was published last.
+// leaveOut notes a change of u that may not be published now. It is called before the
+// change.
+func (u *user) leaveOut() {
+	if u.flaps.waiting == nil {
+		u.flaps.waiting = &waiting{state: u.state, kinds: u.kinds, hidden: u.hidden}
+	}
+	u.flaps.leftOut++
+}
+
+// catchUp publishes at p, in one transition, what u has become while its changes waited, if that differs from what
+// was published last.
 func (m *Machine) catchUp(u *user, p presence) {
 	w := u.flaps.waiting
-	c := change{from: w.state, at: u.since, cause: w.cause, device: w.device}
-	if u.hidden != w.hidden {
-		c.cause, c.device = schemas.VisibilityChange, 0
-	}
+	c := change{from: w.state, at: max(m.clock.wall(p), m.floor(u), m.earliest(u)), cause: u.cause(w.state, u.state, false)}
 	switch {
-	case u.state != w.state:
-		if u.hidden != w.hidden { // the state began while the user was hidden
-			c.at = max(c.at, w.visibilityAt)
-		}
 	case u.hidden != w.hidden:
-		c.at = w.visibilityAt
-	case u.kinds != w.kinds && u.state != schemas.Offline && m.announce:
-		c.at, c.cause, c.device = w.kindsAt, kindsCause(w.evicted), w.kindsDevice
-	default:
-		u.settleSince()
+		c.cause = schemas.VisibilityChange
+	case u.state != w.state:
+	case u.kinds == w.kinds || u.state == schemas.Offline || !m.announce:
+		u.flaps.waiting = nil
 		m.settleStatus(u)
 		return
 	}
 	m.charge(u, p, u.state != w.state)
-	u.settleSince()
+	u.flaps.waiting = nil
 	u.flaps.leftOut--
 	m.publish(u, c)
-}
-
-// settleSince ends the waiting of u's changes. A state that equals the published one has not
-// changed.
-func (u *user) settleSince() {
-	if w := u.flaps.waiting; w.state == u.state {
-		u.since = w.since
-	}
-	u.flaps.waiting = nil
-}
-
-// kindsCause is the cause of a change of kinds alone.
-func kindsCause(evicted bool) schemas.Cause {
-	if evicted {
-		return schemas.DeviceEvicted
-	}
-	return schemas.DevicesChanged
 }

@@ -1,6 +1,8 @@
 package liveness
 
 import (
+	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -23,13 +25,16 @@ type gateways struct {
 	mute     map[string]int // by id: such lives with present devices, if there are any
 	overflow uint64
 
+	unplanned []uint16 // lost lives whose devices have no times to leave yet, in the order of their losses
+	freeAt    int64    // presence time from which the next of them leave, microseconds
+	unheard   presence // when users of lives that were lost have to be looked for; never: there are none
+
 	silence presence       // how long a gateway may be silent
 	from    schemas.Millis // since when, in log time: no gateway falls silent before
 	idle    []*gateway     // those without epochs, and some with
 }
 
-// standIn names a life of rows that come through none: they were forwarded, or their gateway is crowded,
-// drained or lost already.
+// standIn names a life of rows that come through none: they were forwarded, or their gateway is crowded.
 type standIn struct {
 	id    string
 	epoch schemas.Millis
@@ -45,6 +50,9 @@ type life struct {
 	lostAt   schemas.Millis // log time at which it ended; 0: it has not, or is a standIn
 	end      ending
 	used     bool
+	open     bool           // rows still come through it: it is that of an epoch
+	wait     presence       // how much later than others the first device of its cohort leaves,
+	spread   int64          // and in what time all of them do, microseconds
 	reports  int // that came through it, byes included
 	present  int // of present devices
 	returned int // devices of its cohort that were heard again
@@ -87,7 +95,7 @@ type GatewayEnd struct {
 
 func newGateways() gateways {
 	g := gateways{known: map[string]*gateway{}, standIns: map[standIn]uint16{}, lives: make([]life, firstLife),
-		swept: firstLife, mute: map[string]int{}}
+		unheard: never, swept: firstLife, mute: map[string]int{}}
 	return g
 }
 
@@ -151,17 +159,22 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	if f.Draining {
 		*drains = counted{c.now, g.silence}
 	}
+	ends := ongoing
 	switch {
 	case drains.counts(c):
-		g.lose(c, own, drained)
-		return g.standIn(own.id, own.epoch, drained), missing, true
+		ends = drained
 	case newer:
-		return g.standIn(own.id, own.epoch, outlived), missing, true
-	case own.life == 0:
-		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true}); own.life == 0 {
+		ends = outlived
+	}
+	if own.life == 0 || ends == ongoing && g.lives[own.life].end != ongoing {
+		g.close(own)
+		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true, open: true}); own.life == 0 {
 			g.overflow++
 			return noPlace, missing, true
 		}
+	}
+	if ends != ongoing {
+		g.lose(c, own, ends)
 	}
 	return own.life, missing, true
 }
@@ -190,9 +203,8 @@ func (g *gateways) unlink(e *epoch) {
 	e.prev, e.next = nil, nil
 }
 
-// standIn is the life of rows that come through none that a frame begins. For forwarded rows, and those of
-// a crowded gateway, it is never lost: their gateway's frames are not counted in this partition. Otherwise it is lost
-// from the beginning.
+// standIn is the life of rows that come through none that a frame begins. It is never lost: their gateway's frames are
+// not counted in this partition.
 func (g *gateways) standIn(id string, epoch schemas.Millis, end ending) uint16 {
 	key := standIn{id, epoch, end}
 	number, ok := g.standIns[key]
@@ -245,10 +257,10 @@ func (g *gateways) begin(l life) uint16 {
 
 // lose ends the life of e now, or at the earlier instant at which its silence became too long.
 func (g *gateways) lose(c *clock, e *epoch, why ending) {
-	if e.life == 0 {
+	l, at := &g.lives[e.life], c.now
+	if e.life == 0 || l.end != ongoing {
 		return
 	}
-	l, at := &g.lives[e.life], c.now
 	if limit := g.silentAt(c, l.heard); limit <= c.presence() {
 		why, at = silent, c.wall(limit)
 	}
@@ -259,7 +271,53 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 			g.mute[l.id]++
 		}
 	}
-	e.life = 0
+	if why != drained { // otherwise the timers of its users are early enough
+		g.unheard = min(g.unheard, c.at(at)+unsureAfter)
+	}
+	later := func(n uint16) bool {
+		o := &g.lives[n]
+		return cmp.Or(cmp.Compare(o.lostAt, at), cmp.Compare(o.id, l.id), cmp.Compare(o.epoch, l.epoch)) > 0
+	}
+	i := len(g.unplanned)
+	for i > 0 && later(g.unplanned[i-1]) {
+		i--
+	}
+	g.unplanned = slices.Insert(g.unplanned, i, e.life)
+}
+
+// close makes no more rows come through the life of e.
+func (g *gateways) close(e *epoch) {
+	if e.life != 0 {
+		g.lives[e.life].open = false
+	}
+}
+
+// nextPlan is when the devices of the next lost life get their times to leave: when its reconnect window ends.
+func (g *gateways) nextPlan(c *clock, window presence) presence {
+	if len(g.unplanned) == 0 {
+		return never
+	}
+	return max(c.at(g.lives[g.unplanned[0]].lostAt)+window, c.at(g.from))
+}
+
+// plan gives the devices that are still present through the next lost life times to leave after the instant p, one in
+// step microseconds on average, and none before those of lives that were lost earlier.
+func (g *gateways) plan(p presence, step int64) {
+	l := &g.lives[g.unplanned[0]]
+	g.unplanned = slices.Delete(g.unplanned, 0, 1)
+	at := int64(p) * 1000
+	begins := max(at, g.freeAt)
+	l.wait, l.spread = presence((begins-at+999)/1000), int64(l.present)*step
+	g.freeAt = begins + l.spread
+}
+
+// share is the part of a time in microseconds after which a device leaves, by SplitMix64 (Steele et al. 2014).
+func share(user schemas.UserID, device schemas.DeviceID, spread int64) presence {
+	h := uint64(user) + uint64(device)*0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	part, _ := bits.Mul64(h^h>>31, uint64(spread))
+	return presence(part / 1000)
 }
 
 // lost reports whether the life had ended at the presence instant p, which is not in the future.
@@ -303,6 +361,7 @@ func (g *gateways) forgetSilent(c *clock, p presence) {
 
 // forget drops e.
 func (g *gateways) forget(e *epoch) {
+	g.close(e)
 	known := g.known[e.id]
 	known.epochs = slices.DeleteFunc(known.epochs, func(o *epoch) bool { return o == e })
 	if len(known.epochs) == 0 && !known.idle {
@@ -351,16 +410,9 @@ func (g *gateways) count(r *report, n int) {
 // returned counts a device that is heard again, through the life now, if it belongs to the cohort
 // of a lost one.
 func (g *gateways) returned(c *clock, r *report, now uint16) {
-	if r.phase != present || r.life != now && g.lost(c, r.life, c.presence()) {
+	if r.life != now && g.lost(c, r.life, c.presence()) {
 		g.lives[r.life].returned++
 	}
-}
-
-// released counts a released device of the life's cohort. It returns whether the gateway had been
-// drained.
-func (g *gateways) released(number uint16) (wasDrained bool) {
-	g.lives[number].released++
-	return g.lives[number].end == drained
 }
 
 // sweepAtOnce bounds how many lives a tick checks.
@@ -373,10 +425,10 @@ func (g *gateways) sweep() {
 			g.swept = firstLife
 		}
 		l := &g.lives[g.swept]
-		if !l.used || l.end == ongoing || l.reports > 0 {
+		if !l.used || l.open || l.reports > 0 || slices.Contains(g.unplanned, uint16(g.swept)) {
 			continue
 		}
-		if l.lostAt == 0 {
+		if l.endless() {
 			delete(g.standIns, standIn{l.id, l.epoch, l.end})
 		} else if l.returned+l.released > 0 {
 			g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(l.id), Epoch: l.epoch, HeardAt: l.heard,

@@ -11,7 +11,6 @@ type event struct {
 	device   schemas.DeviceID
 	active   bool // the device reported that its person is active
 	evicted  bool // it took the place of another
-	released bool // a device of a lost gateway was released
 	row      bool // a row of the record being applied
 }
 
@@ -37,24 +36,26 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 		m.settleStatus(u)
 		return
 	}
-	m.become(u, p, newState{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, live, why),
+	m.become(u, p, newState{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: u.cause(u.state, state, why.evicted),
 		device: why.device, row: why.row})
 }
 
-// cause is the rule by which u changes to the next state.
-func (m *Machine) cause(u *user, next schemas.State, live bool, why event) schemas.Cause {
+// cause is the rule by which u goes from one state to the next, or changes its kinds.
+func (u *user) cause(from, next schemas.State, evicted bool) schemas.Cause {
 	switch {
-	case next == u.state:
-		return kindsCause(why.evicted)
-	case next == schemas.Online && u.state == schemas.Away:
+	case next == from && evicted:
+		return schemas.DeviceEvicted
+	case next == from:
+		return schemas.DevicesChanged
+	case next == schemas.Online && from == schemas.Away:
 		return schemas.ActiveAgain
-	case u.state == schemas.Offline:
+	case from == schemas.Offline:
 		return schemas.FirstBeat
-	case live:
+	case u.present():
 		return schemas.Idle
-	case (why.released || u.releaseDelay > 0) && u.drained:
+	case u.drained:
 		return schemas.GatewayDrained
-	case why.released || u.releaseDelay > 0:
+	case u.releaseDelay > 0:
 		return schemas.GatewayLost
 	case u.silentFrom == 0:
 		return schemas.Bye
@@ -70,7 +71,7 @@ func (u *user) tailDevice() schemas.DeviceID {
 	var last *report
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.phase == saidBye && (last == nil ||
+		if r.bye && (last == nil ||
 			cmp.Or(cmp.Compare(r.seen, last.seen), cmp.Compare(last.device, r.device)) > 0) {
 			last = r
 		}
@@ -113,17 +114,8 @@ func (m *Machine) become(u *user, p presence, b newState) {
 		m.publish(u, c)
 		return
 	}
-	w := u.leaveOut()
+	u.leaveOut()
 	m.counts.LeftOut++
-	if changesState {
-		w.cause, w.device, u.since = b.cause, b.device, at
-	}
-	if b.kinds != u.kinds {
-		w.kindsAt, w.kindsDevice, w.evicted = at, b.device, b.cause == schemas.DeviceEvicted
-	}
-	if b.hidden != u.hidden {
-		w.visibilityAt = at
-	}
 	u.state, u.kinds, u.hidden = b.state, b.kinds, b.hidden
 	m.settleStatus(u)
 }
@@ -153,7 +145,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 		if w.state != u.state {
 			u.flaps.leftOut--
 		}
-		u.settleSince()
+		u.flaps.waiting = nil
 	}
 	u.kinds, u.hidden = kinds, true
 	m.publish(u, c)

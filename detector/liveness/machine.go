@@ -88,9 +88,6 @@ type Machine struct {
 	privacy    map[schemas.UserID]privacyRecord
 	fading     usersAt // when the next tick looks at a privacy record
 	gateways   gateways
-	queue      queue
-	joining    []place
-	unsure     unsure
 	breaker    breaker
 	evaluation evaluation
 

@@ -118,3 +118,29 @@ func (m *Machine) forgetPrivacy() {
 		}
 	}
 }
+
+// userAt is a user and an instant.
+type userAt struct {
+	at   schemas.Millis
+	user schemas.UserID
+}
+
+// usersAt is a heap: the earliest is first, of several the user with the smallest id.
+type usersAt []userAt
+
+func (h usersAt) Len() int { return len(h) }
+func (h usersAt) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].user < h[j].user
+}
+func (h usersAt) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *usersAt) Push(x any) {
+	if u, ok := x.(userAt); ok {
+		*h = append(*h, u)
+	}
+}
+
+func (h *usersAt) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

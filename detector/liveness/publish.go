@@ -39,13 +39,16 @@ func (m *Machine) publish(u *user, c change) {
 // settleStatus writes the status of a dirty user. Of an offline user it first forgets what nothing needs any more.
 func (m *Machine) settleStatus(u *user) {
 	if u.state == schemas.Offline {
-		if !u.hidden && u.flaps.waiting == nil {
-			u.refresh()
+		u.kinds = 0
+		if u.flaps.waiting == nil {
+			u.silentFrom, u.releaseDelay, u.drained = 0, 0, false
+			if !u.hidden {
+				u.refresh()
+			}
 		}
-		u.silentFrom, u.releaseDelay, u.drained, u.kinds = 0, 0, false, 0
 	}
 	m.refill(u)
-	m.endUnsure(u)
+	m.updateUnsure(u)
 	if u.dirty {
 		u.dirty = false
 		m.emitStatus(u)
@@ -56,7 +59,7 @@ func (m *Machine) settleStatus(u *user) {
 func (u *user) lastBye() schemas.Millis {
 	var last schemas.Millis
 	for i := range u.reports {
-		if r := &u.reports[i]; r.phase == saidBye {
+		if r := &u.reports[i]; r.bye {
 			last = max(last, r.seen)
 		}
 	}
@@ -89,7 +92,7 @@ func (m *Machine) emitStatus(u *user) {
 	}
 	u.unsureEnded = false
 	if w := u.flaps.waiting; w != nil {
-		s.State, s.Since, s.Kinds, s.Visibility = w.state, w.since, w.kinds, visibilityOf(w.hidden)
+		s.State, s.Kinds, s.Visibility = w.state, w.kinds, visibilityOf(w.hidden)
 	}
 	m.addPrivacy(&s)
 	m.out.Statuses = append(m.out.Statuses, s)

@@ -74,7 +74,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 		_, evicted := m.evict(u, all, 2*m.maxDevices-1)
 		why.evicted = why.evicted || evicted
 	}
-	r := report{device: beat.Device, kind: beat.Kind, phase: present, life: life, seen: b, active: b - beat.Idle}
+	r := report{device: beat.Device, kind: beat.Kind, life: life, seen: b, active: b - beat.Idle}
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
 	u.silentFrom, u.releaseDelay, u.drained, u.last = 0, 0, false, 0
@@ -117,7 +117,7 @@ func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, l
 	if !m.limitByes(u, b) {
 		return
 	}
-	r := report{device: device, phase: saidBye, life: life, seen: b}
+	r := report{device: device, bye: true, life: life, seen: b}
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
 }
@@ -193,7 +193,7 @@ func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
 	for {
 		n, oldest := 0, -1
 		for i := range u.reports {
-			if r := &u.reports[i]; r.phase == saidBye {
+			if r := &u.reports[i]; r.bye {
 				if n++; oldest < 0 || r.seen < u.reports[oldest].seen {
 					oldest = i
 				}

@@ -20,6 +20,23 @@ func (m *Machine) presentUntil(r *report) presence {
 	return until
 }
 
+// leavesAt is when a device leaves if it is not heard again: when it falls silent or, in the cohort of a gateway that
+// was lost before, at an instant of its own after the reconnect window. A look ahead makes no device leave a cohort.
+func (m *Machine) leavesAt(u *user, r *report) presence {
+	until := m.presentUntil(r)
+	if !m.gateways.lost(&m.clock, r.life, until-1) {
+		return until
+	}
+	l := &m.gateways.lives[r.life]
+	switch {
+	case m.ahead:
+		return never
+	case l.end == ongoing: // until then it may be heard
+		return until
+	}
+	return until + m.reconnectWindow + 1 + l.wait + share(u.id, r.device, l.spread)
+}
+
 // activeUntil is when a present device stops being active, unless it falls silent before.
 func (m *Machine) activeUntil(r *report) presence {
 	if m.idleAfter == 0 {
@@ -47,23 +64,19 @@ func (m *Machine) tail(u *user) presence {
 	return m.clock.at(u.lastBye()) + m.byeDebounce
 }
 
-// next is the earliest limit at which u may change without a record of its own, apart from releases
-// from the queue. A policy makes nothing due before it is in force.
+// next is the earliest limit at which u may change without a record of its own. A policy makes nothing due before it
+// is in force.
 func (m *Machine) next(u *user) presence {
 	limit, live := never, false
 	for i := range u.reports {
-		r := &u.reports[i]
-		live = live || r.live()
-		switch r.phase {
-		case present:
-			limit = min(limit, m.presentUntil(r))
-		case inCohort:
-			if !m.ahead {
-				limit = min(limit, m.presentUntil(r)+m.reconnectWindow)
-			}
-		case saidBye:
+		if r := &u.reports[i]; r.bye {
 			limit = min(limit, m.clock.at(r.seen)+m.byeMemory)
+		} else {
+			live, limit = true, min(limit, m.leavesAt(u, r))
 		}
+	}
+	if !m.ahead && u.unsureSince == 0 {
+		limit = min(limit, m.unsureAt(u))
 	}
 	switch {
 	case live && u.state == schemas.Online:
@@ -89,7 +102,7 @@ func (m *Machine) next(u *user) presence {
 }
 
 // lookAhead publishes what is due for u at limits up to and including upTo, which may be beyond the
-// evaluation clock. It gives no places in the queue: these are given to all users in order.
+// evaluation clock.
 func (m *Machine) lookAhead(u *user, upTo presence) {
 	m.ahead = true
 	m.settle(u, upTo)
@@ -109,38 +122,24 @@ func (m *Machine) step(u *user, limit presence) {
 	byDevice, found := m.idleDevice(u, limit, idle)
 	tailDevice := u.tailDevice() // before its bye is forgotten
 	var went departures
-	moved, evicted := false, false
-	if m.tooMany(u) {
-		moved, evicted = true, true
+	evicted := m.tooMany(u)
+	if evicted {
 		if first := m.evictExcess(u); !found || first < byDevice {
 			byDevice, found = first, true
 		}
 	}
 	for i := 0; i < len(u.reports); {
-		r := &u.reports[i]
-		dropped, phase := false, r.phase
-		switch {
-		case r.phase == present && m.presentUntil(r) <= limit:
-			if m.gateways.lost(&m.clock, r.life, m.presentUntil(r)) {
-				r.phase = inCohort
-				break
-			}
-			went.add(r)
-			m.leave(u, r)
-			dropped = true
-		case r.phase == inCohort && !m.ahead && m.presentUntil(r)+m.reconnectWindow <= limit:
-			m.queueUp(u, r)
-		case r.phase == saidBye && m.clock.at(r.seen)+m.byeMemory <= limit:
-			dropped = true
-		}
-		moved = moved || dropped || r.phase != phase
-		if dropped {
+		switch r := &u.reports[i]; {
+		case r.bye && m.clock.at(r.seen)+m.byeMemory <= limit:
 			m.drop(u, i)
-		} else {
+		case !r.bye && m.leavesAt(u, r) <= limit:
+			m.fallSilent(u, r, &went)
+			m.drop(u, i)
+		default:
 			i++
 		}
 	}
-	went.apply(u, 0, false)
+	went.apply(u)
 	if went.n > 0 && (!found || went.device < byDevice) {
 		byDevice, found = went.device, true
 	}
@@ -179,28 +178,37 @@ func (m *Machine) idleDevice(u *user, limit presence, idle bool) (id schemas.Dev
 	return id, found
 }
 
-// departures are the devices that fall silent at one instant.
+// departures are the devices that fall silent at one instant. Of the newest report: when it was seen, how much longer
+// it was held in a cohort, and whether its gateway had been drained.
 type departures struct {
-	n      int
-	seen   schemas.Millis
-	device schemas.DeviceID
+	n       int
+	device  schemas.DeviceID
+	seen    schemas.Millis
+	held    schemas.Millis
+	drained bool
 }
 
-func (w *departures) add(r *report) {
+// fallSilent makes a device leave.
+func (m *Machine) fallSilent(u *user, r *report, w *departures) {
 	if w.n == 0 || r.device < w.device {
 		w.device = r.device
 	}
-	w.seen = max(w.seen, r.seen)
 	w.n++
+	l, held := &m.gateways.lives[r.life], schemas.Millis(m.leavesAt(u, r)-m.presentUntil(r))
+	if held > 0 {
+		l.released++
+	}
+	if r.seen > w.seen {
+		w.seen, w.held, w.drained = r.seen, held, held > 0 && l.end == drained
+	}
+	m.leave(u, r)
 }
 
-// apply makes u silent if these were its last devices. held is how much later than presentUntil
-// they were removed; drained: because their gateway drained.
-func (w *departures) apply(u *user, held schemas.Millis, drained bool) {
-	if w.n == 0 || u.present() {
-		return
+// apply makes u silent if these were its last devices.
+func (w *departures) apply(u *user) {
+	if w.n > 0 && !u.present() {
+		u.silentFrom, u.releaseDelay, u.drained, u.last = w.seen, w.held, w.drained, w.device
 	}
-	u.silentFrom, u.releaseDelay, u.drained, u.last = w.seen, held, drained, w.device
 }
 
 // leave stores what only a removed device knew: the last touch.
@@ -212,24 +220,4 @@ func (m *Machine) leave(u *user, r *report) {
 func (m *Machine) drop(u *user, i int) {
 	m.gateways.detach(&u.reports[i])
 	u.reports = slices.Delete(u.reports, i, i+1)
-}
-
-// releaseDevice removes a device that has waited in the queue, if it has not been heard since it
-// joined.
-func (m *Machine) releaseDevice(u *user, p place) {
-	m.settle(u, p.release)
-	i := slices.IndexFunc(u.reports, func(r report) bool {
-		return r.device == p.device && r.life == p.life && r.phase == queued && r.seen == p.seen
-	})
-	if i < 0 {
-		return
-	}
-	r := &u.reports[i]
-	drained := m.gateways.released(r.life)
-	var went departures
-	went.add(r)
-	m.leave(u, r)
-	m.drop(u, i)
-	went.apply(u, schemas.Millis(p.release-p.until), drained)
-	m.judge(u, p.release, max(m.clock.wall(p.release), m.floor(u)), event{device: p.device, released: true})
 }

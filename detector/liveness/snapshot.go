@@ -14,7 +14,7 @@ import (
 // the sums. Users come last, because there are so many: a capture writes them while records are applied.
 
 // snapshotForm changes whenever the walk does.
-const snapshotForm = 1
+const snapshotForm = 2
 
 // walk walks over the state of a machine.
 type walk struct {
@@ -73,17 +73,6 @@ func (s *walk) machine(m *Machine) {
 		m.setPolicy(m.policy.Policy, m.gateways.from) // what follows from it
 	}
 	s.absent(m)
-	s.queue(m)
-	snapshot.Number(s.Codec, &m.unsure.free)
-	waiting := slices.Clone([]userAt(m.unsure.waiting))
-	slices.SortFunc(waiting, func(a, b userAt) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.user, b.user))
-	})
-	snapshot.List(s.Codec, &waiting, func(u *userAt) {
-		snapshot.Number(s.Codec, &u.at)
-		snapshot.Number(s.Codec, &u.user)
-	})
-	m.unsure.waiting = waiting // in order, so a heap
 	s.Flag(&m.behind)
 	snapshot.Number(s.Codec, &m.restartedAt)
 	snapshot.List(s.Codec, &m.heardAgain, func(u *schemas.UserID) { snapshot.Number(s.Codec, u) })
@@ -132,10 +121,14 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &l.lostAt)
 		snapshot.Number(s.Codec, &l.end)
 		s.Flag(&l.used)
+		snapshot.Number(s.Codec, &l.wait)
+		snapshot.Number(s.Codec, &l.spread)
 		snapshot.Number(s.Codec, &l.returned)
 		snapshot.Number(s.Codec, &l.released)
 	})
 	snapshot.List(s.Codec, &g.free, func(n *uint16) { snapshot.Number(s.Codec, n) })
+	snapshot.List(s.Codec, &g.unplanned, func(n *uint16) { snapshot.Number(s.Codec, n) })
+	snapshot.Number(s.Codec, &g.freeAt)
 	snapshot.Number(s.Codec, &g.swept)
 	snapshot.List(s.Codec, &g.ends, func(e *GatewayEnd) {
 		text := string(e.Gateway)
@@ -170,7 +163,7 @@ func (s walk) gateways(g *gateways) {
 	})
 	if s.Reading && !s.Failed() {
 		unknown := func(life uint16) bool { return int(life) >= len(g.lives) }
-		if len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, unknown) {
+		if len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, unknown) || slices.ContainsFunc(g.unplanned, unknown) {
 			s.Fail()
 			return
 		}
@@ -181,7 +174,7 @@ func (s walk) gateways(g *gateways) {
 // link restores what follows from lives and epochs.
 func (s walk) link(g *gateways, epochs []epoch) {
 	for i := firstLife; i < len(g.lives); i++ {
-		if l := &g.lives[i]; l.used && l.lostAt == 0 && l.end != ongoing {
+		if l := &g.lives[i]; l.used && l.endless() {
 			g.standIns[standIn{l.id, l.epoch, l.end}] = uint16(i)
 		}
 	}
@@ -194,6 +187,7 @@ func (s walk) link(g *gateways, epochs []epoch) {
 		}
 		known.epochs = append(known.epochs, e)
 		g.link(e)
+		g.lives[e.life].open = e.life != 0
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.known)) {
 		if known := g.known[id]; len(known.epochs) == 0 {
@@ -253,23 +247,6 @@ func (s walk) optional(p **schemas.Policy) {
 		*p = new(schemas.Policy)
 	}
 	s.policy(*p)
-}
-
-func (s walk) queue(m *Machine) {
-	waiting := slices.Concat(m.queue.places[m.queue.first:])
-	for _, places := range []*[]place{&waiting, &m.joining} {
-		snapshot.List(s.Codec, places, func(p *place) {
-			snapshot.Number(s.Codec, &p.until)
-			snapshot.Number(s.Codec, &p.due)
-			snapshot.Number(s.Codec, &p.release)
-			snapshot.Number(s.Codec, &p.seen)
-			snapshot.Number(s.Codec, &p.user)
-			snapshot.Number(s.Codec, &p.device)
-			snapshot.Number(s.Codec, &p.life)
-		})
-	}
-	m.queue.places, m.queue.first = waiting, 0
-	snapshot.Number(s.Codec, &m.queue.free)
 }
 
 // instant is a time in the state of a user, as its distance from the log time: a few bytes.
@@ -339,7 +316,7 @@ func (s walk) read(m *Machine) {
 // user does not fit.
 func (u *user) normalize(base schemas.Millis) {
 	if u.simple(base) {
-		u.drained, u.awaits, u.unsureEnded, u.dirty = false, 0, false, false
+		u.drained, u.unsureEnded, u.dirty = false, false, false
 	}
 }
 
@@ -379,13 +356,13 @@ func (s walk) user(u *user) {
 		r := &u.reports[i]
 		snapshot.Number(s.Codec, &r.device)
 		snapshot.Number(s.Codec, &r.kind)
-		snapshot.Number(s.Codec, &r.phase)
+		s.Flag(&r.bye)
 		snapshot.Number(s.Codec, &r.life)
 		s.instant(&r.seen)
 		s.instant(&r.active)
 	}
 	rare := u.silentFrom != 0 || u.last != 0 || u.flaps != (flaps{}) || u.releaseDelay != 0 || u.unsureSince != 0 ||
-		u.awaits != 0 || u.drained || u.unsureEnded || u.dirty
+		u.drained || u.unsureEnded || u.dirty
 	if s.Flag(&rare); !rare {
 		return
 	}
@@ -399,7 +376,6 @@ func (s walk) user(u *user) {
 	snapshot.Number(s.Codec, &u.flaps.leftOut)
 	s.waiting(&u.flaps.waiting)
 	s.instant(&u.unsureSince)
-	s.instant(&u.awaits)
 	s.Flag(&u.unsureEnded)
 	s.Flag(&u.dirty)
 }
@@ -412,15 +388,7 @@ func (s walk) waiting(w **waiting) {
 	if s.Reading {
 		*w = new(waiting)
 	}
-	all := *w
-	snapshot.Number(s.Codec, &all.state)
-	snapshot.Number(s.Codec, &all.kinds)
-	s.Flag(&all.hidden)
-	snapshot.Number(s.Codec, &all.since)
-	snapshot.Number(s.Codec, &all.kindsAt)
-	snapshot.Number(s.Codec, &all.visibilityAt)
-	snapshot.Number(s.Codec, &all.cause)
-	snapshot.Number(s.Codec, &all.device)
-	snapshot.Number(s.Codec, &all.kindsDevice)
-	s.Flag(&all.evicted)
+	snapshot.Number(s.Codec, &(*w).state)
+	snapshot.Number(s.Codec, &(*w).kinds)
+	s.Flag(&(*w).hidden)
 }

@@ -1,115 +1,73 @@
 package liveness
 
-import (
-	byHeap "container/heap"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // A user is *unheard* while only devices in the cohorts of lost gateways are present: nobody knows
-// whether the person is still there. Such a user gets one status with UnsureSince, at the pace of
-// the release queue, and one without it when that ends; see ../DESIGN.md.
+// whether the person is still there. Such a user gets one status with UnsureSince, and one without it
+// when that ends; see ../DESIGN.md.
 
-// unsure are the unheard users whose status does not say so yet, and when the next one is due.
-// Everything here but free follows from the users.
-type unsure struct {
-	// waiting has the newest report of each when the user was added: a user with another one by now is in it
-	// again, or not unheard.
-	waiting usersAt
-	free    int64 // presence time from which the next status may be written, microseconds
-}
+// unsureAfter is how long a user is unheard before a status says so: most devices return at once.
+const unsureAfter presence = 1000
 
-// userAt is a user and an instant.
-type userAt struct {
-	at   schemas.Millis
-	user schemas.UserID
-}
-
-// usersAt is a heap: the earliest is first, of several the user with the smallest id.
-type usersAt []userAt
-
-func (h usersAt) Len() int { return len(h) }
-func (h usersAt) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].user < h[j].user
-}
-func (h usersAt) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *usersAt) Push(x any) {
-	if u, ok := x.(userAt); ok {
-		*h = append(*h, u)
+// unheardFrom is since when a visible user who is published as present is unheard; never: is heard. Devices of a
+// drained gateway count as heard until they would have fallen silent.
+func (m *Machine) unheardFrom(u *user) presence {
+	if u.hidden || u.published() == schemas.Offline || u.flaps.waiting != nil && u.flaps.waiting.hidden {
+		return never
 	}
-}
-
-func (h *usersAt) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
-// unheard is the newest report of a visible user who is published as present and unheard; else 0.
-func (u *user) unheard() (newest schemas.Millis) {
-	state, hidden := u.state, u.hidden
-	if w := u.flaps.waiting; w != nil {
-		state, hidden = w.state, hidden || w.hidden
-	}
-	if hidden || state == schemas.Offline {
-		return 0
-	}
+	from := never
 	for i := range u.reports {
 		r := &u.reports[i]
-		switch r.phase {
-		case present:
-			return 0
-		case inCohort, queued:
-			newest = max(newest, r.seen)
+		if r.bye {
+			continue
+		}
+		l, since := &m.gateways.lives[r.life], presence(0)
+		switch {
+		case l.lostAt == 0:
+			return never
+		case l.end == drained:
+			since = m.presentUntil(r)
+		default:
+			since = m.clock.at(l.lostAt)
+		}
+		if from == never || since > from {
+			from = since
 		}
 	}
-	return newest
+	return from
 }
 
-// awaitUnsure makes an unheard user wait for a status that says so.
-func (m *Machine) awaitUnsure(u *user) {
-	newest := schemas.Millis(0)
-	if u.unsureSince == 0 {
-		newest = u.unheard()
+// unsureAt is when a status says that u is unheard, if it does not yet.
+func (m *Machine) unsureAt(u *user) presence {
+	if from := m.unheardFrom(u); from != never {
+		return from + unsureAfter
 	}
-	if newest != 0 && newest != u.awaits {
-		byHeap.Push(&m.unsure.waiting, userAt{newest, u.id})
-	}
-	u.awaits = newest
+	return never
 }
 
-// endUnsure notes that a user is unheard no more.
-func (m *Machine) endUnsure(u *user) {
-	if u.unsureSince != 0 && u.unheard() == 0 {
+// updateUnsure notes that a user is unheard for long enough, or not any more.
+func (m *Machine) updateUnsure(u *user) {
+	switch {
+	case u.unsureSince == 0:
+		if m.unsureAt(u) <= m.handled() {
+			u.unsureSince, u.dirty = m.unsureFrom(u), true
+		}
+	case m.unheardFrom(u) > m.handled():
 		u.unsureSince, u.unsureEnded, u.dirty = 0, true, true
 	}
 }
 
-// nextUnsure is when the next status of an unheard user is due.
-func (m *Machine) nextUnsure() presence {
-	if len(m.unsure.waiting) == 0 {
-		return never
-	}
-	return max(presence((m.unsure.free+999)/1000), m.evaluation.from)
-}
-
-// writeUnsure writes the statuses that are due by the presence instant at.
-func (m *Machine) writeUnsure(at presence) {
-	q := &m.unsure
-	for len(q.waiting) > 0 && at >= m.evaluation.from && q.free <= int64(at)*1000 {
-		first, _ := byHeap.Pop(&q.waiting).(userAt)
-		e := m.index.find(&m.store, m.index.hash(first.user), first.user)
-		if e == none {
+// armUnheard sets the timers of users whose gateways were lost, which is no record of theirs.
+func (m *Machine) armUnheard() {
+	m.gateways.unheard = never
+	for e := range m.liveEntries() {
+		h := m.store.hot(e)
+		if h.flags&flagMany == 0 && (h.flags&flagPresent == 0 || m.gateways.lives[h.life].lostAt == 0) {
 			continue
 		}
-		u := m.load(e, &m.scratch)
-		if u.awaits != first.at || u.unheard() == 0 {
-			continue
+		if u := m.load(e, &m.scratch); u.unsureSince == 0 {
+			m.arm(e, u, true)
 		}
-		u.unsureSince, u.awaits = m.unsureFrom(u), 0
-		q.free = int64(at)*1000 + m.cohortStep
-		m.emitStatus(u)
-		m.encode(e, u)
 	}
 }
 

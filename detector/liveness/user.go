@@ -6,29 +6,19 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// phase is the phase of a report.
-type phase uint8
-
-const (
-	present  phase = iota // the device is present
-	inCohort              // present in the cohort of a lost gateway, for the reconnect window
-	queued                // present; the window is over, and the report waits for its release
-	saidBye               // the device said bye, which is remembered for a while
-)
-
 // report is the newest report of one device through one gateway, decoded. A device that is heard
 // through several gateways has several reports.
 type report struct {
 	device schemas.DeviceID // 0: presumed, see presume
 	kind   schemas.DeviceKind
-	phase  phase
+	bye    bool           // the device said bye, which is remembered for a while
 	life   uint16         // of the gateway, 0 = none
 	seen   schemas.Millis // time of the newest report
 	active schemas.Millis // when the person last touched the device, by that report
 }
 
 // live reports whether the device is present by r.
-func (r *report) live() bool { return r.phase != saidBye }
+func (r *report) live() bool { return !r.bye }
 
 // touched is when the person last touched the device; 0: not known. The greatest idleness that a
 // report can state stands for any greater one.
@@ -52,15 +42,15 @@ type user struct {
 	lastActive schemas.Millis // as published, or of a device that left
 	// silentFrom is set if no device is present and the last one fell silent: its newest report.
 	silentFrom   schemas.Millis
-	releaseDelay schemas.Millis // how much later than presentUntil that device was released
+	releaseDelay schemas.Millis // how much later than presentUntil that device left
 	drained      bool           // it was in the cohort of a drained gateway
 	last         schemas.DeviceID
 	reports      []report // in the order in which they came
 	flaps        flaps
-	// unsureSince is set while the status says that the user is unheard; see unsure.go. awaits is the
-	// newest report of an unheard user who waits for that. unsureEnded: the next status ends it.
-	unsureSince, awaits schemas.Millis
-	unsureEnded         bool
+	// unsureSince is set while the status says that the user is unheard; see unsure.go. unsureEnded: the next
+	// status ends it.
+	unsureSince schemas.Millis
+	unsureEnded bool
 	// dirty: the status is to be written.
 	dirty bool
 }
@@ -125,7 +115,7 @@ func (u *user) simple(base schemas.Millis) bool {
 		return u.releaseDelay == 0 && u.lastSeen == u.silentFrom
 	case 1:
 		r := &u.reports[0]
-		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen && (r.phase == present || r.phase == saidBye)
+		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen
 	}
 	return false
 }
@@ -168,11 +158,8 @@ func (m *Machine) load(e uint32, u *user) *user {
 		u.silentFrom, u.last = u.lastSeen, h.device
 		return u
 	}
-	r := report{device: h.device, kind: h.flags.kind(), phase: present, life: h.life, seen: u.lastSeen, active: active}
-	if h.flags&flagBye != 0 {
-		r.phase = saidBye
-	}
-	u.reports = append(u.reports, r)
+	u.reports = append(u.reports, report{device: h.device, kind: h.flags.kind(), bye: h.flags&flagBye != 0, life: h.life,
+		seen: u.lastSeen, active: active})
 	return u
 }
 
@@ -183,7 +170,6 @@ func (m *Machine) save(e uint32, u *user, timer bool) {
 		m.forget(e, u)
 		return
 	}
-	m.awaitUnsure(u)
 	m.encode(e, u)
 	m.arm(e, u, timer)
 }
@@ -225,7 +211,7 @@ func (m *Machine) encode(e uint32, u *user) {
 		times.active = r.active
 		h.active, h.device, h.life = m.stampOf(r.active), r.device, r.life
 		f |= flags(r.kind) << shiftKind & flagKind
-		if r.phase == saidBye {
+		if r.bye {
 			f |= flagBye
 		} else {
 			f |= flagPresent

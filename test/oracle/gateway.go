@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -92,12 +93,16 @@ func (w *world) duplicate(f *schemas.Frame) bool {
 }
 
 // life is a period in which a gateway was not lost, or what stands for one of frames that belong to none:
-// they were forwarded, or their gateway was drained or lost before.
+// they were forwarded, or their gateway is crowded. Frames of a gateway that drains or is outlived continue its life after
+// its end.
 type life struct {
 	of        origin
 	heard     schemas.Millis // log time of its last frame
 	end       ending
 	endedAt   schemas.Millis // log time at which it ended
+	planned   bool           // the reports of its cohort have times to leave:
+	wait      millis         // the first of them so long after the reconnect window,
+	spread    int64          // and all within so many microseconds
 	forwarded bool           // stands for a gateway that writes to another partition
 	lasts     bool           // is never lost
 }
@@ -160,15 +165,15 @@ func (w *world) hear(f *frame) (*life, bool) {
 	if own.life != nil {
 		own.life.heard = w.now
 	}
-	if w.drains(&f.Frame) {
+	drains := w.drains(&f.Frame)
+	if own.life == nil || own.life.end != ongoing && !drains && !outlived {
+		own.life = &life{of: origin{own.id, own.epoch}, heard: w.now}
+	}
+	if drains {
 		w.lose(own, byDrain)
-		return w.without(of, byDrain), true
 	}
 	if outlived {
-		return w.without(of, byEpoch), true
-	}
-	if own.life == nil {
-		own.life = &life{of: origin{own.id, own.epoch}, heard: w.now}
+		w.lose(own, byEpoch)
 	}
 	return own.life, true
 }
@@ -210,7 +215,7 @@ func (l *life) gateway() origin {
 
 // lose ends the life of g at the record's P, or by silence if its silence became too long before.
 func (w *world) lose(g *gateway, why ending) {
-	if g.life == nil {
+	if g.life == nil || g.life.end != ongoing {
 		return
 	}
 	at := w.now
@@ -218,7 +223,42 @@ func (w *world) lose(g *gateway, why ending) {
 		why, at = bySilence, w.wall(limit)
 	}
 	g.life.end, g.life.endedAt = why, at
-	g.life = nil
+	w.lost = append(w.lost, g.life)
+}
+
+// nextPlan is the lost life whose reports get their times to leave next, and when: at the end of its reconnect window.
+func (w *world) nextPlan() (next *life, limit millis) {
+	limit = never
+	for _, l := range w.lost {
+		switch at := max(w.presence(l.endedAt)+w.window, w.presence(w.policyFrom)); {
+		case l.planned:
+		case next == nil || cmp.Or(cmp.Compare(l.endedAt, next.endedAt), cmp.Compare(l.of.id, next.of.id), cmp.Compare(l.of.epoch, next.of.epoch)) < 0:
+			next, limit = l, at
+		}
+	}
+	return next, limit
+}
+
+// plan gives the reports that are present through l times to leave from the presence instant p on: a step for each, after
+// those of lives that were lost before.
+func (w *world) plan(l *life, p millis) {
+	n := 0
+	for _, u := range w.users {
+		for _, r := range u.reports {
+			if r.life == l {
+				n++
+			}
+		}
+	}
+	begins := max(int64(p)*1000, w.nextRelease)
+	l.planned, l.wait, l.spread = true, millis((begins-int64(p)*1000+999)/1000), int64(n)*w.cohortStep()
+	w.nextRelease = begins + l.spread
+}
+
+// cohortStep is the time between two reports of cohorts that leave, microseconds.
+func (w *world) cohortStep() int64 {
+	return max((1_000_000+int64(w.policy.CohortRate)-1)/int64(w.policy.CohortRate),
+		(1_000_000*int64(w.log.Partitions)+int64(w.policy.CohortTotalRate)-1)/int64(w.policy.CohortTotalRate))
 }
 
 // silenceLimit is when the next gateway is lost by silence.
@@ -236,7 +276,7 @@ func (w *world) fallsSilent(heard schemas.Millis) millis {
 	return max(w.presence(heard)+w.silence, w.presence(w.policyFrom))
 }
 
-// forgetSilent ends the lives of gateways whose silence has come due at limit.
+// forgetSilent ends the lives of gateways whose silence has come due at limit, and forgets the gateways.
 func (w *world) forgetSilent(limit millis) {
 	w.gateways = slices.DeleteFunc(w.gateways, func(g *gateway) bool {
 		if w.fallsSilent(g.heard) > limit {

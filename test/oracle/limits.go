@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"math/big"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // never is later than any limit.
 const never = millis(1<<63 - 1)
@@ -13,7 +17,36 @@ func (w *world) presentUntil(u *user, r *report) millis {
 	return until
 }
 
-func (w *world) due(u *user, r *report) millis { return w.presentUntil(u, r) + w.window }
+// cohort reports whether r is in the cohort of a life that was lost before r's own limit, as far as that is known.
+func (w *world) cohort(u *user, r *report) bool { return w.lostAt(r.life, w.presentUntil(u, r)-1) }
+
+// leaves is when r ends unless it is heard again.
+func (w *world) leaves(u *user, r *report) millis {
+	until := w.presentUntil(u, r)
+	switch {
+	case !w.cohort(u, r):
+		return until
+	case w.ahead:
+		return never
+	case r.life.end == ongoing:
+		return until
+	}
+	return until + w.window + 1 + r.life.wait + part(u.id, r)
+}
+
+// part is the time within the spread of its life that r has for itself: the first 64 bits behind the point of a
+// fraction, by SplitMix64.
+func part(user schemas.UserID, r *report) millis {
+	z := uint64(user) + 0x9e3779b97f4a7c15*uint64(r.device)
+	for _, round := range []struct {
+		shift  uint
+		factor uint64
+	}{{30, 0xbf58476d1ce4e5b9}, {27, 0x94d049bb133111eb}, {31, 1}} {
+		z = (z ^ z>>round.shift) * round.factor
+	}
+	of := new(big.Int).Mul(new(big.Int).SetUint64(z), big.NewInt(r.life.spread))
+	return millis(of.Rsh(of, 64).Int64() / 1000)
+}
 
 // activeUntil is when r stops being active, if it is present until then.
 func (w *world) activeUntil(u *user, r *report) millis {
@@ -50,16 +83,12 @@ func (w *world) lacks(u *user, p millis) millis { return max(0, w.full(u)-p) }
 
 // full is when u's bucket is full.
 func (w *world) full(u *user) millis {
-	since := u.since
-	if u.waits != nil {
-		since = u.waits.since
-	}
 	var full millis
 	if u.bucket != nil {
 		full = w.presence(u.bucket.at) + u.bucket.lacks
 	}
 	if u.published.state != schemas.Offline {
-		full = max(full, w.presence(since)+2*w.interval)
+		full = max(full, w.presence(u.since)+2*w.interval)
 	}
 	return full
 }
@@ -67,16 +96,16 @@ func (w *world) full(u *user) millis {
 // release is when the waiting changes of u may be published.
 func (w *world) release(u *user) millis { return w.full(u) - w.burst }
 
-// limits are the instants at which something is due for u. With joins they include those at which a
-// report joins the queue, or the newest change is forgotten.
-func (w *world) limits(u *user, joins bool) []millis {
+// limits are the instants at which something is due for u. Looking ahead, nobody is unsure, and no newest change is
+// forgotten.
+func (w *world) limits(u *user) []millis {
 	var limits []millis
 	for _, r := range u.reports {
-		switch {
-		case !r.cohort:
-			limits = append(limits, w.presentUntil(u, r))
-		case !r.queued && joins:
-			limits = append(limits, w.due(u, r))
+		limits = append(limits, w.leaves(u, r))
+	}
+	if !w.ahead && u.unsureSince == 0 {
+		if from := w.unheardFrom(u); from != never {
+			limits = append(limits, from+unsureAfter)
 		}
 	}
 	for _, b := range u.byes {
@@ -92,12 +121,12 @@ func (w *world) limits(u *user, joins bool) []millis {
 		limits = append(limits, w.presence(w.of(u).from))
 	}
 	switch {
-	case u.waits != nil:
+	case u.waits:
 		limits = append(limits, w.release(u))
 	case u.bucket != nil && u.state == schemas.Offline:
 		limits = append(limits, w.full(u))
 	}
-	if limit, waits := w.forgets(u); waits && joins {
+	if limit, waits := w.forgets(u); waits && !w.ahead {
 		limits = append(limits, limit)
 	}
 	return limits
@@ -109,7 +138,7 @@ func (w *world) forgets(u *user) (limit millis, waits bool) {
 	if !u.hidden {
 		newest = max(newest, u.since)
 	}
-	if u.state != schemas.Offline || u.waits != nil || newest == 0 {
+	if u.state != schemas.Offline || u.waits || newest == 0 {
 		return never, false
 	}
 	return w.presence(newest) + lateRows + 1, true
@@ -117,9 +146,9 @@ func (w *world) forgets(u *user) (limit millis, waits bool) {
 
 // next is the earliest of limits; never if there is none. A policy makes nothing due before it is
 // in force.
-func (w *world) next(u *user, joins bool) millis {
+func (w *world) next(u *user) millis {
 	earliest := never
-	for _, limit := range w.limits(u, joins) {
+	for _, limit := range w.limits(u) {
 		earliest = min(earliest, limit)
 	}
 	return max(earliest, w.presence(w.of(u).from))

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/identity"
@@ -24,7 +25,7 @@ type Log struct {
 	Records               []schemas.Record
 	Losses                []Loss // in the order of Before
 	Users                 identity.Users
-	// MostDue is how many transitions limits cause at one record; 0: 10,000.
+	// MostDue is how many users limits change at one record; 0: 10,000.
 	MostDue int
 }
 
@@ -130,9 +131,8 @@ type world struct {
 	numbered    []numbered
 	notable     []notable
 	disarmed    bool
-	queue       []place
-	nextRelease int64 // the earliest release to be assigned, microseconds of presence time
-	nextUnsure  int64 // when the next user may be written as unsure, likewise
+	lost        []*life // all that ended
+	nextRelease int64   // from when on the reports of the next lost life may leave, microseconds of presence time
 	unsure      []Unsure
 	out         []schemas.Transition
 	newest      int   // index of the newest record that a transition names
@@ -146,7 +146,9 @@ type world struct {
 	// reached is the instant being handled: that of the limit, but not before before, and then x.
 	reached millis
 	caused  map[schemas.UserID]int
-	most    int // with so many transitions in out, limits wait for the next record
+	most    int  // when limits have changed so many more users, the others wait for the next record
+	written int  // statuses, since the beginning
+	ahead   bool // the limits of one user are handled, maybe beyond x
 }
 
 func newWorld(log *Log) *world {
@@ -189,9 +191,7 @@ func (w *world) record(index int) {
 	w.writeHeardAgain()
 	before := len(w.out)
 	named := w.takeNames(&f)
-	if w.most = len(w.out) + w.log.MostDue; w.log.MostDue == 0 {
-		w.most += 10_000
-	}
+	w.most = cmp.Or(w.log.MostDue, 10_000)
 	w.evaluate()
 	w.reached = w.x
 	w.judgeNamed(named)
@@ -287,17 +287,17 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 // whose status has changed.
 func (w *world) forget(u *user) {
 	if u.state == schemas.Offline {
-		u.silent, u.held, u.drained, u.kinds = false, 0, false, 0
-		if u.waits == nil {
-			u.published.kinds = 0
-		}
+		u.kinds = 0
 	}
-	if u.state == schemas.Offline && u.waits == nil && !u.hidden {
+	if u.state == schemas.Offline && !u.waits {
+		u.silent, u.held, u.drained, u.published.kinds = false, 0, false, 0
+	}
+	if u.state == schemas.Offline && !u.waits && !u.hidden {
 		u.lastActive = 0
 		u.lastSeen = u.lastBye().time
 	}
 	w.write(u)
-	if u.state == schemas.Offline && u.waits == nil && !u.hidden && len(u.byes) == 0 && u.bucket == nil &&
+	if u.state == schemas.Offline && !u.waits && !u.hidden && len(u.byes) == 0 && u.bucket == nil &&
 		u.since == 0 && u.publishedAt == 0 && len(u.reports) == 0 {
 		delete(w.users, u.id)
 	}

@@ -55,8 +55,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	there := len(u.through(row.Device, through)) > 0
 	for _, r := range known {
 		if r.life == through || w.leftBehind(r, b, through) {
-			// A newer report replaces the idleness of an older one, whose place in the queue stays
-			// empty.
+			// A newer report replaces the idleness of an older one.
 			u.end(r, false)
 		}
 	}
@@ -266,11 +265,10 @@ func (w *world) setVisibility(id schemas.UserID, hidden bool) {
 
 // reason is why a user is judged.
 type reason struct {
-	device   schemas.DeviceID
-	active   bool // its row says that it is active
-	evicted  bool // it replaced another device
-	released bool // the queue released it
-	row      bool // because of a row of the record being applied, not of a limit
+	device  schemas.DeviceID
+	active  bool // its row says that it is active
+	evicted bool // it replaced another device
+	row     bool // because of a row of the record being applied, not of a limit
 }
 
 // judge compares u's state at the presence instant p, which is log time at, with its state before.
@@ -295,7 +293,7 @@ func (w *world) judge(u *user, p millis, at schemas.Millis, why reason) {
 	}
 	switch {
 	case next.state != u.state:
-		w.change(u, p, next, at, why, cause(u, next.state, why))
+		w.change(u, p, next, at, why, cause(u, u.state, next.state))
 	case next.kinds != u.kinds && next.state != schemas.Offline && w.of(u).policy.AnnounceDevices:
 		w.change(u, p, next, at, why, kindsCause(why))
 	}
@@ -308,11 +306,11 @@ func kindsCause(why reason) schemas.Cause {
 	return schemas.DevicesChanged
 }
 
-// cause is the rule by which u changes to another state.
-func cause(u *user, to schemas.State, why reason) schemas.Cause {
-	lost := why.released || u.silent && u.held > 0
+// cause is the rule by which u changes from a state to another.
+func cause(u *user, from, to schemas.State) schemas.Cause {
+	lost := u.silent && u.held > 0
 	switch {
-	case u.state == schemas.Offline:
+	case from == schemas.Offline:
 		return schemas.FirstBeat
 	case to == schemas.Online:
 		return schemas.ActiveAgain
@@ -346,76 +344,40 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 	if why.row {
 		p = max(p, w.x) // a late row draws on the bucket now
 	}
-	if u.waits == nil && (w.policy.FlapBurst == 0 || w.lacks(u, p) <= w.burst) {
+	if !u.waits && (w.policy.FlapBurst == 0 || w.lacks(u, p) <= w.burst) {
 		w.charge(u, p, next.state != u.state)
 		u.shown = next
 		w.publish(u, at, cause, why.device)
 		return
 	}
-	if u.waits == nil {
-		u.waits = &waits{since: u.since}
-	}
-	u.leftOut++
-	if next.state != u.state {
-		u.waits.cause, u.waits.device, u.since = cause, why.device, at
-	}
-	if next.kinds != u.kinds {
-		u.waits.kindsAt, u.waits.kindsDevice, u.waits.kindsCause = at, why.device, schemas.DevicesChanged
-		if cause == schemas.DeviceEvicted {
-			u.waits.kindsCause = cause
-		}
-	}
-	if next.hidden != u.hidden {
-		u.waits.visibilityAt = at
-	}
-	u.shown = next
+	u.waits, u.leftOut, u.shown = true, u.leftOut+1, next
 }
 
 // hide publishes that u is hidden, together with the waiting changes.
 func (w *world) hide(u *user, next shown, at schemas.Millis) {
-	if u.waits != nil {
-		if u.state != u.published.state {
-			u.leftOut--
-		}
-		w.stopWaiting(u)
+	if u.waits && u.state != u.published.state {
+		u.leftOut--
 	}
-	u.shown = next
+	u.waits, u.shown = false, next
 	w.publish(u, at, schemas.VisibilityChange, 0)
 }
 
-// stopWaiting ends the waiting. A state that equals the published one has not changed.
-func (w *world) stopWaiting(u *user) {
-	if u.state == u.published.state {
-		u.since = u.waits.since
-	}
-	u.waits = nil
-}
-
-// catchUp publishes what u has become while its changes waited.
-func (w *world) catchUp(u *user, p millis) {
-	waited := u.waits
-	at, cause, device := u.since, waited.cause, waited.device
-	if u.hidden != u.published.hidden {
-		cause, device = schemas.VisibilityChange, 0
-	}
+// catchUp publishes at the presence instant p, which is log time at, what u has become while its changes waited.
+func (w *world) catchUp(u *user, p millis, at schemas.Millis) {
+	u.waits = false
+	before, changed := u.published, schemas.DevicesChanged
 	switch {
-	case u.state != u.published.state:
-		if u.hidden != u.published.hidden {
-			at = max(at, waited.visibilityAt)
-		}
-	case u.hidden != u.published.hidden:
-		at = waited.visibilityAt
-	case u.kinds != u.published.kinds && u.state != schemas.Offline && w.of(u).policy.AnnounceDevices:
-		at, cause, device = waited.kindsAt, waited.kindsCause, waited.kindsDevice
-	default:
-		w.stopWaiting(u)
+	case u.hidden != before.hidden:
+		changed = schemas.VisibilityChange
+	case u.state != before.state:
+		changed = cause(u, before.state, u.state)
+	case u.kinds == before.kinds || u.state == schemas.Offline || !w.of(u).policy.AnnounceDevices:
 		u.published = u.shown
 		return
 	}
-	w.charge(u, p, u.state != u.published.state)
-	w.stopWaiting(u)
+	w.charge(u, p, u.state != before.state)
 	u.leftOut--
-	w.publish(u, at, cause, device)
+	w.publish(u, max(at, w.earliest(u)), changed, 0)
 }
 
 // lateRows is how late a row may be and still change its user at its own time.
@@ -426,7 +388,7 @@ func (w *world) decided() schemas.Millis { return w.wall(w.x - lateRows) }
 
 // forgetInstants forgets the newest change of u when no row can lie before it.
 func (w *world) forgetInstants(u *user) {
-	if u.waits != nil {
+	if u.waits {
 		return
 	}
 	decided := w.wall(w.reached - lateRows)

@@ -10,9 +10,7 @@ import (
 // write stores the status of a dirty user: what was published last.
 func (w *world) write(u *user) {
 	w.forgetInstants(u)
-	if u.unsureSince != 0 && !w.unheard(u) {
-		u.unsureSince, u.dirty = 0, true
-	}
+	w.updateUnsure(u)
 	if !u.dirty {
 		return
 	}
@@ -20,9 +18,6 @@ func (w *world) write(u *user) {
 	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
 		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden), UnsureSince: u.unsureSince,
 		ShownAt: w.shown[u.id]}
-	if u.waits != nil {
-		s.Since = u.waits.since
-	}
 	w.store(s)
 }
 
@@ -31,6 +26,7 @@ func (w *world) store(s schemas.Status) {
 	if before := w.statuses[s.User].UnsureSince; before != s.UnsureSince {
 		w.unsure = append(w.unsure, Unsure{User: s.User, Offset: w.offset, Since: s.UnsureSince})
 	}
+	w.written++
 	w.statuses[s.User] = s
 	if !s.Absent() {
 		delete(w.unsaved, s.User)

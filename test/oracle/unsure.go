@@ -2,56 +2,39 @@ package oracle
 
 import "github.com/stillhere/stillhere/schemas"
 
-// unheard reports whether u is shown as present, and only by reports in cohorts.
-func (w *world) unheard(u *user) bool {
-	for _, r := range u.reports {
-		if !r.cohort {
-			return false
-		}
-	}
-	return len(u.reports) > 0 && !u.hidden && !u.published.hidden && u.published.state != schemas.Offline
-}
+// unsureAfter is how long a user is unheard before the status says so.
+const unsureAfter millis = 1000
 
-// newest is the time of the newest report.
-func (u *user) newest() (seen schemas.Millis) {
-	for _, r := range u.reports {
-		seen = max(seen, r.seen)
-	}
-	return seen
-}
-
-// firstUnheard is, of the unheard users who are not written as unsure, the one heard longest ago; of
-// several the one with the smallest id. nil: there is none.
-func (w *world) firstUnheard() (first *user) {
-	for _, id := range w.ids() {
-		u := w.users[id]
-		if u.unsureSince == 0 && w.unheard(u) && (first == nil || u.newest() < first.newest()) {
-			first = u
-		}
-	}
-	return first
-}
-
-// unsureLimit is when the next user is written as unsure.
-func (w *world) unsureLimit() millis {
-	if w.firstUnheard() == nil {
+// unheardFrom is since when u is shown as present only by reports of lost lives; never: is not. A drained gateway's
+// reports are as good as others until their own limits.
+func (w *world) unheardFrom(u *user) millis {
+	if u.hidden || u.published.hidden || u.published.state == schemas.Offline || len(u.reports) == 0 {
 		return never
 	}
-	return max(w.before, millis((w.nextUnsure+999)/1000))
+	latest := -never
+	for _, r := range u.reports {
+		switch {
+		case r.life == nil || r.life.lasts || r.life.end == ongoing:
+			return never
+		case r.life.end == byDrain:
+			latest = max(latest, w.presentUntil(u, r))
+		default:
+			latest = max(latest, w.presence(r.life.endedAt))
+		}
+	}
+	return latest
 }
 
-// writeUnsure writes users as unsure by limit.
-func (w *world) writeUnsure(limit millis) {
-	if limit < w.before {
-		return
-	}
-	for u := w.firstUnheard(); u != nil && w.nextUnsure <= int64(limit)*1000; u = w.firstUnheard() {
+// updateUnsure makes u unsure or sure.
+func (w *world) updateUnsure(u *user) {
+	from := w.unheardFrom(u)
+	switch {
+	case u.unsureSince != 0 && from > w.reached:
+		u.unsureSince, u.dirty = 0, true
+	case u.unsureSince == 0 && from != never && from+unsureAfter <= w.reached:
+		u.unsureSince, u.dirty = w.shown[u.id], true
 		for _, r := range u.reports {
 			u.unsureSince = max(u.unsureSince, r.seen, r.life.endedAt)
 		}
-		w.nextUnsure = int64(limit)*1000 + w.cohortStep()
-		u.unsureSince = max(u.unsureSince, w.shown[u.id])
-		u.dirty = true
-		w.write(u)
 	}
 }

@@ -13,9 +13,6 @@ type report struct {
 	seen   schemas.Millis // time of the newest beat
 	idle   schemas.Millis // by that beat
 	life   *life          // through which it came, nil for none
-	cohort bool           // present for the reconnect window, because the gateway was lost
-	queued bool           // the window is over; it waits for its release
-	placed bool           // it has a place in the queue
 }
 
 // touched is when the person last touched the device; 0: not known.
@@ -65,7 +62,7 @@ type user struct {
 	bucket      *bucket
 	publishedAt schemas.Millis // at of the newest transition, while a change could lie before it; 0 after that
 	leftOut     int
-	waits       *waits
+	waits       bool // changes wait: since is that of the published state
 
 	unsureSince schemas.Millis // as the status says; 0: it does not
 
@@ -76,16 +73,6 @@ type user struct {
 type bucket struct {
 	at    schemas.Millis
 	lacks millis
-}
-
-// waits is what is needed to publish the waiting changes.
-type waits struct {
-	since               schemas.Millis // of the state published last
-	cause               schemas.Cause  // of the state
-	device, kindsDevice schemas.DeviceID
-	kindsCause          schemas.Cause
-	kindsAt             schemas.Millis
-	visibilityAt        schemas.Millis
 }
 
 // of are the present reports of a device.

@@ -236,7 +236,8 @@ func TestUsersWithNamesChangeAsThoseWithoutNamesDo(t *testing.T) {
 	t.Parallel()
 	named := 0
 	for seed := range seeds(t, 1000) {
-		h := unbounded(seed) // which users are left for the next record depends on their ids
+		h := unbounded(seed) // which users are left for the next record depends on their ids,
+		h.Settings.CohortRate, h.Settings.CohortTotalRate = 1_000_000, 1_000_000 // and when they leave a cohort
 		text, original := withNames(h, seed)
 		h = withoutStrangers(h, text)
 		want := Impl(oracle.Run).of(h)
