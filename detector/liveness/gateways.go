@@ -50,13 +50,13 @@ type life struct {
 	lostAt   schemas.Millis // log time at which it ended; 0: it has not, or is a standIn
 	end      ending
 	used     bool
-	open     bool           // rows still come through it: it is that of an epoch
-	wait     presence       // how much later than others the first device of its cohort leaves,
-	spread   int64          // and in what time all of them do, microseconds
-	reports  int // that came through it, byes included
-	present  int // of present devices
-	returned int // devices of its cohort that were heard again
-	released int // devices of its cohort that were released
+	open     bool     // rows still come through it: it is that of an epoch
+	wait     presence // how much later than others the first device of its cohort leaves,
+	spread   int64    // and in what time all of them do, microseconds
+	reports  int      // that came through it, byes included
+	present  int      // of present devices
+	returned int      // devices of its cohort that were heard again
+	released int      // devices of its cohort that were released
 }
 
 // ending is how a life ended.

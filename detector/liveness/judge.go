@@ -8,10 +8,10 @@ import (
 
 // event is why a user is judged.
 type event struct {
-	device   schemas.DeviceID
-	active   bool // the device reported that its person is active
-	evicted  bool // it took the place of another
-	row      bool // a row of the record being applied
+	device  schemas.DeviceID
+	active  bool // the device reported that its person is active
+	evicted bool // it took the place of another
+	row     bool // a row of the record being applied
 }
 
 // judge compares the state of u with what it was, and publishes a difference. at is the log time of
@@ -53,9 +53,9 @@ func (u *user) cause(from, next schemas.State, evicted bool) schemas.Cause {
 		return schemas.FirstBeat
 	case u.present():
 		return schemas.Idle
-	case u.drained:
+	case u.end == drained:
 		return schemas.GatewayDrained
-	case u.releaseDelay > 0:
+	case u.end != ongoing:
 		return schemas.GatewayLost
 	case u.silentFrom == 0:
 		return schemas.Bye

@@ -41,7 +41,7 @@ func (m *Machine) settleStatus(u *user) {
 	if u.state == schemas.Offline {
 		u.kinds = 0
 		if u.flaps.waiting == nil {
-			u.silentFrom, u.releaseDelay, u.drained = 0, 0, false
+			u.silentFrom, u.releaseDelay, u.end = 0, 0, ongoing
 			if !u.hidden {
 				u.refresh()
 			}

@@ -77,7 +77,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	r := report{device: beat.Device, kind: beat.Kind, life: life, seen: b, active: b - beat.Idle}
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
-	u.silentFrom, u.releaseDelay, u.drained, u.last = 0, 0, false, 0
+	u.silentFrom, u.releaseDelay, u.end, u.last = 0, 0, ongoing, 0
 	return true
 }
 

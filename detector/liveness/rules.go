@@ -24,7 +24,7 @@ func (m *Machine) presentUntil(r *report) presence {
 // was lost before, at an instant of its own after the reconnect window. A look ahead makes no device leave a cohort.
 func (m *Machine) leavesAt(u *user, r *report) presence {
 	until := m.presentUntil(r)
-	if !m.gateways.lost(&m.clock, r.life, until-1) {
+	if !m.gateways.lost(&m.clock, r.life, until) {
 		return until
 	}
 	l := &m.gateways.lives[r.life]
@@ -34,7 +34,7 @@ func (m *Machine) leavesAt(u *user, r *report) presence {
 	case l.end == ongoing: // until then it may be heard
 		return until
 	}
-	return until + m.reconnectWindow + 1 + l.wait + share(u.id, r.device, l.spread)
+	return until + m.reconnectWindow + l.wait + share(u.id, r.device, l.spread)
 }
 
 // activeUntil is when a present device stops being active, unless it falls silent before.
@@ -178,14 +178,14 @@ func (m *Machine) idleDevice(u *user, limit presence, idle bool) (id schemas.Dev
 	return id, found
 }
 
-// departures are the devices that fall silent at one instant. Of the newest report: when it was seen, how much longer
-// it was held in a cohort, and whether its gateway had been drained.
+// departures are the devices that fall silent at one instant. Of the newest report: when it was seen, and if it was in
+// a cohort, how its gateway had ended and how much longer it was held.
 type departures struct {
-	n       int
-	device  schemas.DeviceID
-	seen    schemas.Millis
-	held    schemas.Millis
-	drained bool
+	n      int
+	device schemas.DeviceID
+	seen   schemas.Millis
+	held   schemas.Millis
+	end    ending
 }
 
 // fallSilent makes a device leave.
@@ -194,12 +194,13 @@ func (m *Machine) fallSilent(u *user, r *report, w *departures) {
 		w.device = r.device
 	}
 	w.n++
-	l, held := &m.gateways.lives[r.life], schemas.Millis(m.leavesAt(u, r)-m.presentUntil(r))
-	if held > 0 {
-		l.released++
+	end := ongoing
+	if until := m.presentUntil(r); m.gateways.lost(&m.clock, r.life, until) {
+		m.gateways.lives[r.life].released++
+		end = m.gateways.lives[r.life].end
 	}
 	if r.seen > w.seen {
-		w.seen, w.held, w.drained = r.seen, held, held > 0 && l.end == drained
+		w.seen, w.held, w.end = r.seen, schemas.Millis(m.leavesAt(u, r)-m.presentUntil(r)), end
 	}
 	m.leave(u, r)
 }
@@ -207,7 +208,7 @@ func (m *Machine) fallSilent(u *user, r *report, w *departures) {
 // apply makes u silent if these were its last devices.
 func (w *departures) apply(u *user) {
 	if w.n > 0 && !u.present() {
-		u.silentFrom, u.releaseDelay, u.drained, u.last = w.seen, w.held, w.drained, w.device
+		u.silentFrom, u.releaseDelay, u.end, u.last = w.seen, w.held, w.end, w.device
 	}
 }
 

@@ -316,7 +316,7 @@ func (s walk) read(m *Machine) {
 // user does not fit.
 func (u *user) normalize(base schemas.Millis) {
 	if u.simple(base) {
-		u.drained, u.unsureEnded, u.dirty = false, false, false
+		u.unsureEnded, u.dirty = false, false
 	}
 }
 
@@ -362,13 +362,13 @@ func (s walk) user(u *user) {
 		s.instant(&r.active)
 	}
 	rare := u.silentFrom != 0 || u.last != 0 || u.flaps != (flaps{}) || u.releaseDelay != 0 || u.unsureSince != 0 ||
-		u.drained || u.unsureEnded || u.dirty
+		u.end != ongoing || u.unsureEnded || u.dirty
 	if s.Flag(&rare); !rare {
 		return
 	}
 	s.instant(&u.silentFrom)
 	snapshot.Number(s.Codec, &u.releaseDelay)
-	s.Flag(&u.drained)
+	snapshot.Number(s.Codec, &u.end)
 	snapshot.Number(s.Codec, &u.last)
 	s.instant(&u.flaps.bucket.at)
 	snapshot.Number(s.Codec, &u.flaps.bucket.lacks)

@@ -43,7 +43,7 @@ type user struct {
 	// silentFrom is set if no device is present and the last one fell silent: its newest report.
 	silentFrom   schemas.Millis
 	releaseDelay schemas.Millis // how much later than presentUntil that device left
-	drained      bool           // it was in the cohort of a drained gateway
+	end          ending         // of its gateway, if it was in a cohort
 	last         schemas.DeviceID
 	reports      []report // in the order in which they came
 	flaps        flaps
@@ -112,7 +112,7 @@ func (u *user) simple(base schemas.Millis) bool {
 	}
 	switch len(u.reports) {
 	case 0:
-		return u.releaseDelay == 0 && u.lastSeen == u.silentFrom
+		return u.end == ongoing && u.lastSeen == u.silentFrom
 	case 1:
 		r := &u.reports[0]
 		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen

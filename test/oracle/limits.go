@@ -18,7 +18,7 @@ func (w *world) presentUntil(u *user, r *report) millis {
 }
 
 // cohort reports whether r is in the cohort of a life that was lost before r's own limit, as far as that is known.
-func (w *world) cohort(u *user, r *report) bool { return w.lostAt(r.life, w.presentUntil(u, r)-1) }
+func (w *world) cohort(u *user, r *report) bool { return w.lostAt(r.life, w.presentUntil(u, r)) }
 
 // leaves is when r ends unless it is heard again.
 func (w *world) leaves(u *user, r *report) millis {
@@ -31,7 +31,7 @@ func (w *world) leaves(u *user, r *report) millis {
 	case r.life.end == ongoing:
 		return until
 	}
-	return until + w.window + 1 + r.life.wait + part(u.id, r)
+	return until + w.window + r.life.wait + part(u.id, r)
 }
 
 // part is the time within the spread of its life that r has for itself: the first 64 bits behind the point of a

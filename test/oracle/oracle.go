@@ -290,7 +290,7 @@ func (w *world) forget(u *user) {
 		u.kinds = 0
 	}
 	if u.state == schemas.Offline && !u.waits {
-		u.silent, u.held, u.drained, u.published.kinds = false, 0, false, 0
+		u.silent, u.held, u.lost, u.published.kinds = false, 0, ongoing, 0
 	}
 	if u.state == schemas.Offline && !u.waits && !u.hidden {
 		u.lastActive = 0

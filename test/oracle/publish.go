@@ -73,7 +73,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 		why.evicted = len(w.evict(u, 2*w.policy.MaxDevices-1)) > 0 || why.evicted
 	}
 	u.reports = append(u.reports, &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through})
-	u.silent, u.held, u.drained = false, 0, false
+	u.silent, u.held, u.lost = false, 0, ongoing
 	idleAfter := w.of(u).idleAfter
 	idle := millis(row.Idle)
 	why.active = idleAfter == 0 || idle < idleAfter && w.presence(b)-idle+idleAfter > w.x
@@ -308,7 +308,6 @@ func kindsCause(why reason) schemas.Cause {
 
 // cause is the rule by which u changes from a state to another.
 func cause(u *user, from, to schemas.State) schemas.Cause {
-	lost := u.silent && u.held > 0
 	switch {
 	case from == schemas.Offline:
 		return schemas.FirstBeat
@@ -316,9 +315,9 @@ func cause(u *user, from, to schemas.State) schemas.Cause {
 		return schemas.ActiveAgain
 	case len(u.reports) > 0:
 		return schemas.Idle
-	case lost && u.drained:
+	case u.lost == byDrain:
 		return schemas.GatewayDrained
-	case lost:
+	case u.lost != ongoing:
 		return schemas.GatewayLost
 	case u.silent:
 		return schemas.Silent

@@ -136,8 +136,10 @@ func (w *world) fellSilent(u *user, ended []*report) {
 	for _, r := range ended {
 		u.silentDevice = min(u.silentDevice, r.device)
 		if r.seen > u.silentFrom {
-			u.silentFrom, u.held = r.seen, w.leaves(u, r)-w.presentUntil(u, r)
-			u.drained = u.held > 0 && r.life.end == byDrain
+			u.silentFrom, u.held, u.lost = r.seen, w.leaves(u, r)-w.presentUntil(u, r), ongoing
+			if w.cohort(u, r) {
+				u.lost = r.life.end
+			}
 		}
 	}
 }

@@ -50,12 +50,12 @@ type user struct {
 	byes       []bye     // in the order in which they came
 
 	// Without a report: whether the last one ended silently, and then, of those that ended last,
-	// the newest beat, how long they had been held, whether by a drained gateway, and the smallest
+	// the newest beat, how long they had been held, how their gateway had ended, and the smallest
 	// device.
 	silent       bool
 	silentFrom   schemas.Millis
 	held         millis
-	drained      bool
+	lost         ending
 	silentDevice schemas.DeviceID
 
 	// The limit on changes.

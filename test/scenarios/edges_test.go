@@ -129,7 +129,8 @@ var edges = []scenario{
 			if len(got) != 3 {
 				t.Fatalf("%d transitions, want 3", len(got))
 			}
-			if last := got[2]; last.To != schemas.Online || last.At != start+9900 || last.LeftOut != 18 {
+			// The user has changed at 0 and 500. The bucket then lacks 30 s, so it has room again at 10,000.
+			if last := got[2]; last.To != schemas.Online || last.At != start+10_000 || last.LeftOut != 18 || last.Cause != schemas.FirstBeat {
 				t.Errorf("the last is %s, with %d left out", line(&last), last.LeftOut)
 			}
 		},

@@ -86,7 +86,7 @@ var privacy = []scenario{
 		},
 		check: func(t *testing.T, got []schemas.Transition) {
 			last := got[len(got)-1]
-			if last.Cause != schemas.VisibilityChange || last.Visibility == schemas.Nobody || last.From == last.To || last.At != start+8000 {
+			if last.Cause != schemas.VisibilityChange || last.Visibility == schemas.Nobody || last.From == last.To || last.At != start+10_000 {
 				t.Errorf("the last is %s", line(&last))
 			}
 		},

@@ -237,7 +237,7 @@ func TestUsersWithNamesChangeAsThoseWithoutNamesDo(t *testing.T) {
 	named := 0
 	for seed := range seeds(t, 1000) {
 		h := unbounded(seed) // which users are left for the next record depends on their ids,
-		h.Settings.CohortRate, h.Settings.CohortTotalRate = 1_000_000, 1_000_000 // and when they leave a cohort
+		h.unpaced()          // and when they leave a cohort
 		text, original := withNames(h, seed)
 		h = withoutStrangers(h, text)
 		want := Impl(oracle.Run).of(h)
@@ -356,4 +356,17 @@ func (d *run) newestNames() map[schemas.UserID]schemas.Name {
 		}
 	}
 	return names
+}
+
+// unpaced makes all devices of a cohort leave without a time of their own.
+func (h *History) unpaced() {
+	policies := []*schemas.Policy{&h.Settings}
+	for i := range h.Records {
+		if p := h.Records[i].Policy; p != nil {
+			policies = append(policies, p)
+		}
+	}
+	for _, p := range policies {
+		p.CohortRate, p.CohortTotalRate = 1_000_000, 1_000_000_000
+	}
 }
