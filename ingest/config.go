@@ -49,7 +49,8 @@ type HTTPConfig struct {
 	// Linger is how long beats wait to share a frame while earlier ones are in flight; otherwise
 	// they are sent at once.
 	Linger time.Duration
-	// GatewayQuiet is how long after a named gateway's last request it still gets alive frames.
+	// GatewayQuiet is how long after a named gateway's last request it still gets alive frames. It is longer where
+	// HeartbeatInterval is more than one and a half times as long.
 	GatewayQuiet time.Duration
 }
 

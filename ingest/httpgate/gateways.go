@@ -66,6 +66,8 @@ func (g *gateways) due(now time.Duration) []laneKey {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var due []laneKey
+	// Between two beats of its only user a gateway must not be silent for long enough to be lost.
+	quiet := max(g.cfg.HTTP.GatewayQuiet, g.cfg.HeartbeatInterval-g.cfg.HTTP.GatewayQuiet/2)
 	for id, known := range g.known {
 		if now-known.heard >= g.cfg.ForgetAfter {
 			delete(g.known, id)
@@ -75,7 +77,7 @@ func (g *gateways) due(now time.Duration) []laneKey {
 			switch {
 			case now-p.beats >= g.cfg.ForgetAfter:
 				delete(known.parts, partition)
-			case now-known.heard < g.cfg.HTTP.GatewayQuiet && now-p.sent >= g.cfg.AliveInterval && !p.inFlight:
+			case now-known.heard < quiet && now-p.sent >= g.cfg.AliveInterval && !p.inFlight:
 				p.sent, p.inFlight = now, true
 				due = append(due, laneKey{id, known.epoch, partition})
 			}
