@@ -41,7 +41,7 @@ type Policy struct {
 	GatewaySilence time.Duration
 	// ReconnectWindow is the extra time that devices of a lost gateway get.
 	ReconnectWindow time.Duration
-	// CohortRate is how many devices of lost gateways may expire per second in one partition,
+	// CohortRate is how many devices of lost gateways may expire per second on average in one partition,
 	// CohortTotalRate in all partitions together.
 	CohortRate, CohortTotalRate int
 	// AnnounceDevices publishes a change in the set of device kinds of a user who

@@ -40,6 +40,24 @@ func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
 	})
 }
 
+func TestAGatewayOfOneUserIsNotSilentForTenSecondsBetweenTwoBeats(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.HeartbeatInterval, cfg.Sockets.IdleTimeout = 30*time.Second, time.Minute
+	inBubble(t, cfg, func(d endpoint) {
+		for range 5 {
+			d.wants(d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`)), 202, "")
+			pass(cfg.HeartbeatInterval)
+		}
+		written := d.log.Written()
+		for i := 1; i < len(written); i++ {
+			if gap := written[i].At.Sub(written[i-1].At); gap >= 10*time.Second {
+				t.Errorf("%s between two frames", gap)
+			}
+		}
+	})
+}
+
 func TestPartitionOfAReturningGatewayIsRememberedForAWhile(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config(), func(d endpoint) {

@@ -371,7 +371,7 @@ type Status struct {
 	// When the user, who had hidden, showed again; 0 if no time of a later transition can be
 	// before that. Transitions have no earlier times. Also of an offline user.
 	ShownAtMs int64 `protobuf:"varint,10,opt,name=shown_at_ms,json=shownAtMs,proto3" json:"shown_at_ms,omitempty"`
-	// The user is present by devices of lost or drained gateways alone, which have not been
+	// The user is present by devices of lost gateways alone, or of drained ones that have not been
 	// heard for online_ttl and offline_debounce: the instant, in log time, from which on no
 	// gateway could report them. 0: some device is sure to be present, or the user is hidden.
 	UnsureSinceMs int64 `protobuf:"varint,11,opt,name=unsure_since_ms,json=unsureSinceMs,proto3" json:"unsure_since_ms,omitempty"`
