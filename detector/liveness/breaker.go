@@ -34,13 +34,9 @@ func (m *Machine) tripBreaker(p presence) {
 func (m *Machine) stopTime(p presence, start schemas.Millis) {
 	m.clock.stop(start)
 	m.evaluation.x, m.evaluated = p, p
-	m.gateways.unheard = p // gateways that were lost since start were lost at p
 	// What was reported or came into force since start now counts as of p: limits are earlier than their timers.
 	for e := range m.liveEntries() {
-		u := m.load(e, &m.scratch)
-		if u.lastSeen > start || u.flaps.bucket.at > start || u.since > start || m.floor(u) > start {
-			m.arm(e, u, true)
-		}
+		m.arm(e, m.load(e, &m.scratch), true)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // evaluation is how far the evaluation of a record has come. Instants are handled one after
-// another. At each, gateways fall silent first, then come the limits of users, in the order of their ids, then the
-// breaker, then the times at which devices of lost gateways leave.
+// another. At each, gateways fall silent first, then devices of lost gateways get their times to leave, then come the
+// limits of users, in the order of their ids, and at last the breaker.
 type evaluation struct {
 	x     presence // everything due up to here
 	from  presence // that of the record before
@@ -29,6 +29,7 @@ func (m *Machine) evaluate() {
 		if silent {
 			m.gateways.forgetSilent(&m.clock, v.at)
 		}
+		m.gateways.plan(&m.clock, v.at, m.reconnectWindow, m.cohortStep)
 		for i, e := range v.batch {
 			before := len(m.out.Statuses)
 			if m.fire(e, v.at); len(m.out.Statuses) == before {
@@ -44,9 +45,6 @@ func (m *Machine) evaluate() {
 		}
 		if m.behind {
 			return
-		}
-		for m.gateways.nextPlan(&m.clock, m.reconnectWindow) <= v.at {
-			m.gateways.plan(v.at, m.cohortStep)
 		}
 	}
 }

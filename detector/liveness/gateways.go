@@ -25,8 +25,10 @@ type gateways struct {
 	mute     map[string]int // by id: such lives with present devices, if there are any
 	overflow uint64
 
-	unplanned []uint16 // lost lives whose devices have no times to leave yet, in the order of their losses
+	unplanned []uint16 // closed lives whose devices have no times to leave yet, in the order of ids and epochs
 	freeAt    int64    // presence time from which the next of them leave, microseconds
+	held      presence // how much longer than the reconnect window devices may stay, by the plans of which
+	heldUntil presence // some device may be present yet
 	unheard   presence // when users of lives that were lost have to be looked for; never: there are none
 
 	silence presence       // how long a gateway may be silent
@@ -50,13 +52,13 @@ type life struct {
 	lostAt   schemas.Millis // log time at which it ended; 0: it has not, or is a standIn
 	end      ending
 	used     bool
-	open     bool     // rows still come through it: it is that of an epoch
-	wait     presence // how much later than others the first device of its cohort leaves,
-	spread   int64    // and in what time all of them do, microseconds
-	reports  int      // that came through it, byes included
-	present  int      // of present devices
-	returned int      // devices of its cohort that were heard again
-	released int      // devices of its cohort that were released
+	closedAt schemas.Millis // log time from which on no row comes through it; 0: it goes on, or is heard after its end
+	wait     presence       // how much later than others the first device of its cohort leaves,
+	spread   int64          // and in what time all of them do, microseconds
+	reports  int            // that came through it, byes included
+	present  int            // of present devices
+	returned int            // devices of its cohort that were heard again
+	released int            // devices of its cohort that were released
 }
 
 // ending is how a life ended.
@@ -167,8 +169,8 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		ends = outlived
 	}
 	if own.life == 0 || ends == ongoing && g.lives[own.life].end != ongoing {
-		g.close(own)
-		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true, open: true}); own.life == 0 {
+		g.close(c, own, c.now)
+		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true}); own.life == 0 {
 			g.overflow++
 			return noPlace, missing, true
 		}
@@ -271,44 +273,52 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 			g.mute[l.id]++
 		}
 	}
-	if why != drained { // otherwise the timers of its users are early enough
-		g.unheard = min(g.unheard, c.at(at)+unsureAfter)
+}
+
+// close makes no more rows come through the life of e, which has ended if there is one.
+func (g *gateways) close(c *clock, e *epoch, at schemas.Millis) {
+	if e.life == 0 {
+		return
 	}
-	later := func(n uint16) bool {
+	l := &g.lives[e.life]
+	l.closedAt = at
+	g.unheard = min(g.unheard, c.at(at)+unsureAfter)
+	i, _ := slices.BinarySearchFunc(g.unplanned, l, func(n uint16, l *life) int {
 		o := &g.lives[n]
-		return cmp.Or(cmp.Compare(o.lostAt, at), cmp.Compare(o.id, l.id), cmp.Compare(o.epoch, l.epoch)) > 0
-	}
-	i := len(g.unplanned)
-	for i > 0 && later(g.unplanned[i-1]) {
-		i--
-	}
+		return cmp.Or(cmp.Compare(o.id, l.id), cmp.Compare(o.epoch, l.epoch), cmp.Compare(o.closedAt, l.closedAt), -1)
+	})
 	g.unplanned = slices.Insert(g.unplanned, i, e.life)
 }
 
-// close makes no more rows come through the life of e.
-func (g *gateways) close(e *epoch) {
-	if e.life != 0 {
-		g.lives[e.life].open = false
+// nextPlan is when the devices of the next lost life get their times to leave: when its reconnect window is over and no
+// row comes through it any more.
+func (g *gateways) nextPlan(c *clock, window presence) (next presence) {
+	next = never
+	for _, n := range g.unplanned {
+		next = min(next, max(g.lives[n].overAt(c, window), c.at(g.from)))
 	}
+	return next
 }
 
-// nextPlan is when the devices of the next lost life get their times to leave: when its reconnect window ends.
-func (g *gateways) nextPlan(c *clock, window presence) presence {
-	if len(g.unplanned) == 0 {
-		return never
-	}
-	return max(c.at(g.lives[g.unplanned[0]].lostAt)+window, c.at(g.from))
+func (l *life) overAt(c *clock, window presence) presence {
+	return max(c.at(l.lostAt)+window, c.at(l.closedAt))
 }
 
-// plan gives the devices that are still present through the next lost life times to leave after the instant p, one in
-// step microseconds on average, and none before those of lives that were lost earlier.
-func (g *gateways) plan(p presence, step int64) {
-	l := &g.lives[g.unplanned[0]]
-	g.unplanned = slices.Delete(g.unplanned, 0, 1)
-	at := int64(p) * 1000
-	begins := max(at, g.freeAt)
-	l.wait, l.spread = presence((begins-at+999)/1000), int64(l.present)*step
-	g.freeAt = begins + l.spread
+// plan gives the devices that are still present through the lost lives that are due at p times to leave, one in step
+// microseconds on average, and none before those of earlier plans.
+func (g *gateways) plan(c *clock, p, window presence, step int64) {
+	g.unplanned = slices.DeleteFunc(g.unplanned, func(n uint16) bool {
+		l := &g.lives[n]
+		over := l.overAt(c, window)
+		if max(over, c.at(g.from)) > p {
+			return false
+		}
+		begins := max(int64(p)*1000, g.freeAt)
+		l.wait, l.spread = presence((begins+999)/1000)-over, int64(l.present)*step
+		g.freeAt = begins + l.spread
+		g.held, g.heldUntil = max(g.held, l.wait+presence(l.spread/1000)), max(g.heldUntil, presence(g.freeAt/1000))
+		return true
+	})
 }
 
 // share is the part of a time in microseconds after which a device leaves, by SplitMix64 (Steele et al. 2014).
@@ -354,6 +364,7 @@ func (g *gateways) silentAt(c *clock, heard schemas.Millis) presence {
 func (g *gateways) forgetSilent(c *clock, p presence) {
 	for e := g.oldest; e != nil && g.silentAt(c, e.heard) <= p; e = g.oldest {
 		g.lose(c, e, silent)
+		g.close(c, e, c.wall(g.silentAt(c, e.heard)))
 		g.unlink(e)
 		g.forget(e)
 	}
@@ -361,7 +372,6 @@ func (g *gateways) forgetSilent(c *clock, p presence) {
 
 // forget drops e.
 func (g *gateways) forget(e *epoch) {
-	g.close(e)
 	known := g.known[e.id]
 	known.epochs = slices.DeleteFunc(known.epochs, func(o *epoch) bool { return o == e })
 	if len(known.epochs) == 0 && !known.idle {
@@ -425,7 +435,7 @@ func (g *gateways) sweep() {
 			g.swept = firstLife
 		}
 		l := &g.lives[g.swept]
-		if !l.used || l.open || l.reports > 0 || slices.Contains(g.unplanned, uint16(g.swept)) {
+		if !l.used || l.closedAt == 0 && !l.endless() || l.reports > 0 || slices.Contains(g.unplanned, uint16(g.swept)) {
 			continue
 		}
 		if l.endless() {

@@ -121,6 +121,7 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &l.lostAt)
 		snapshot.Number(s.Codec, &l.end)
 		s.Flag(&l.used)
+		snapshot.Number(s.Codec, &l.closedAt)
 		snapshot.Number(s.Codec, &l.wait)
 		snapshot.Number(s.Codec, &l.spread)
 		snapshot.Number(s.Codec, &l.returned)
@@ -129,6 +130,8 @@ func (s walk) gateways(g *gateways) {
 	snapshot.List(s.Codec, &g.free, func(n *uint16) { snapshot.Number(s.Codec, n) })
 	snapshot.List(s.Codec, &g.unplanned, func(n *uint16) { snapshot.Number(s.Codec, n) })
 	snapshot.Number(s.Codec, &g.freeAt)
+	snapshot.Number(s.Codec, &g.held)
+	snapshot.Number(s.Codec, &g.heldUntil)
 	snapshot.Number(s.Codec, &g.swept)
 	snapshot.List(s.Codec, &g.ends, func(e *GatewayEnd) {
 		text := string(e.Gateway)
@@ -163,7 +166,8 @@ func (s walk) gateways(g *gateways) {
 	})
 	if s.Reading && !s.Failed() {
 		unknown := func(life uint16) bool { return int(life) >= len(g.lives) }
-		if len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, unknown) || slices.ContainsFunc(g.unplanned, unknown) {
+		wrong := func(l life) bool { return l.wait < 0 || l.spread < 0 || l.end > crowded }
+		if g.freeAt < 0 || slices.ContainsFunc(g.lives, wrong) || len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, unknown) || slices.ContainsFunc(g.unplanned, unknown) {
 			s.Fail()
 			return
 		}
@@ -187,7 +191,6 @@ func (s walk) link(g *gateways, epochs []epoch) {
 		}
 		known.epochs = append(known.epochs, e)
 		g.link(e)
-		g.lives[e.life].open = e.life != 0
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.known)) {
 		if known := g.known[id]; len(known.epochs) == 0 {

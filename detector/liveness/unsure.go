@@ -10,7 +10,7 @@ import "github.com/stillhere/stillhere/schemas"
 const unsureAfter presence = 1000
 
 // unheardFrom is since when a visible user who is published as present is unheard; never: is heard. Devices of a
-// drained gateway count as heard until they would have fallen silent.
+// gateway that drains or is outlived count as heard while it is, until they would have fallen silent.
 func (m *Machine) unheardFrom(u *user) presence {
 	if u.hidden || u.published() == schemas.Offline || u.flaps.waiting != nil && u.flaps.waiting.hidden {
 		return never
@@ -25,10 +25,10 @@ func (m *Machine) unheardFrom(u *user) presence {
 		switch {
 		case l.lostAt == 0:
 			return never
-		case l.end == drained:
+		case l.closedAt == 0:
 			since = m.presentUntil(r)
 		default:
-			since = m.clock.at(l.lostAt)
+			since = m.clock.at(l.closedAt)
 		}
 		if from == never || since > from {
 			from = since
@@ -62,7 +62,7 @@ func (m *Machine) armUnheard() {
 	m.gateways.unheard = never
 	for e := range m.liveEntries() {
 		h := m.store.hot(e)
-		if h.flags&flagMany == 0 && (h.flags&flagPresent == 0 || m.gateways.lives[h.life].lostAt == 0) {
+		if h.flags&flagMany == 0 && (h.flags&flagPresent == 0 || m.gateways.lives[h.life].closedAt == 0) {
 			continue
 		}
 		if u := m.load(e, &m.scratch); u.unsureSince == 0 {

@@ -14,7 +14,11 @@ func (m *Machine) upkeep() {
 	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
 		const margin = 15 * 60 * 1000 // milliseconds
-		m.clock.forget(m.clock.presence() - m.longestAway - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - margin)
+		reach := m.longestAway + m.reach + m.foresight + m.flapBurst + 2*m.flapInterval + margin
+		if m.gateways.heldUntil < m.clock.presence()-reach {
+			m.gateways.held = 0
+		}
+		m.clock.forget(m.clock.presence() - reach - m.gateways.held)
 	}
 	m.store.trim()
 	for i := 0; i < movesPerTick && m.capture == nil && m.store.sparse(); i++ {

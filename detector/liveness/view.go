@@ -23,7 +23,7 @@ type DeviceView struct {
 	Kind    string            `json:"device_kind"`
 	Gateway schemas.GatewayID `json:"gateway_id,omitempty"`
 	Bye     bool              `json:"bye,omitempty"`
-	// Lost: its gateway was lost. Held: it stays only because another gateway may still hear it.
+	// Lost: its gateway was lost. Held: it would have fallen silent, but it may connect elsewhere.
 	Lost   bool           `json:"gateway_lost,omitempty"`
 	Held   bool           `json:"held,omitempty"`
 	Seen   schemas.Millis `json:"seen_at"`
@@ -54,7 +54,7 @@ func (m *Machine) View(id schemas.UserID) *View {
 func (m *Machine) device(r *report) DeviceView {
 	d := DeviceView{Device: r.device, Kind: schemas.KindWord(r.kind), Gateway: schemas.GatewayID(m.gateways.lives[r.life].id), Bye: !r.live(), Seen: r.seen}
 	if r.live() {
-		d.Lost, d.Held = m.gateways.lost(&m.clock, r.life, m.clock.presence()), r.phase != present
+		d.Lost, d.Held = m.gateways.lost(&m.clock, r.life, m.clock.presence()), m.presentUntil(r) < m.evaluated
 		d.Active, d.Until, d.ActiveUntil = r.touched(), m.viewed(m.presentUntil(r)), m.viewed(m.activeUntil(r))
 	}
 	return d

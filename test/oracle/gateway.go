@@ -100,6 +100,7 @@ type life struct {
 	heard     schemas.Millis // log time of its last frame
 	end       ending
 	endedAt   schemas.Millis // log time at which it ended
+	closedAt  schemas.Millis // log time from which on no frame continues it
 	planned   bool           // the reports of its cohort have times to leave:
 	wait      millis         // the first of them so long after the reconnect window,
 	spread    int64          // and all within so many microseconds
@@ -167,6 +168,9 @@ func (w *world) hear(f *frame) (*life, bool) {
 	}
 	drains := w.drains(&f.Frame)
 	if own.life == nil || own.life.end != ongoing && !drains && !outlived {
+		if own.life != nil {
+			own.life.closedAt = w.now
+		}
 		own.life = &life{of: origin{own.id, own.epoch}, heard: w.now}
 	}
 	if drains {
@@ -226,17 +230,31 @@ func (w *world) lose(g *gateway, why ending) {
 	w.lost = append(w.lost, g.life)
 }
 
-// nextPlan is the lost life whose reports get their times to leave next, and when: at the end of its reconnect window.
-func (w *world) nextPlan() (next *life, limit millis) {
+// plans are the lost lives whose reports get their times to leave next, and when: at the end of the reconnect window,
+// but not while frames continue them.
+func (w *world) plans() (next []*life, limit millis) {
 	limit = never
 	for _, l := range w.lost {
-		switch at := max(w.presence(l.endedAt)+w.window, w.presence(w.policyFrom)); {
-		case l.planned:
-		case next == nil || cmp.Or(cmp.Compare(l.endedAt, next.endedAt), cmp.Compare(l.of.id, next.of.id), cmp.Compare(l.of.epoch, next.of.epoch)) < 0:
-			next, limit = l, at
+		if l.planned || l.closedAt == 0 {
+			continue
+		}
+		at := max(w.over(l), w.presence(w.policyFrom))
+		if at < limit {
+			next, limit = nil, at
+		}
+		if at == limit {
+			next = append(next, l)
 		}
 	}
+	slices.SortStableFunc(next, func(a, b *life) int {
+		return cmp.Or(cmp.Compare(a.of.id, b.of.id), cmp.Compare(a.of.epoch, b.of.epoch), cmp.Compare(a.closedAt, b.closedAt))
+	})
 	return next, limit
+}
+
+// over is when the reconnect window of l ends, or when frames do not continue it any more.
+func (w *world) over(l *life) millis {
+	return max(w.presence(l.endedAt)+w.window, w.presence(l.closedAt))
 }
 
 // plan gives the reports that are present through l times to leave from the presence instant p on: a step for each, after
@@ -251,7 +269,7 @@ func (w *world) plan(l *life, p millis) {
 		}
 	}
 	begins := max(int64(p)*1000, w.nextRelease)
-	l.planned, l.wait, l.spread = true, millis((begins-int64(p)*1000+999)/1000), int64(n)*w.cohortStep()
+	l.planned, l.wait, l.spread = true, millis((begins+999)/1000)-w.over(l), int64(n)*w.cohortStep()
 	w.nextRelease = begins + l.spread
 }
 
@@ -283,6 +301,9 @@ func (w *world) forgetSilent(limit millis) {
 			return false
 		}
 		w.lose(g, bySilence)
+		if g.life != nil {
+			g.life.closedAt = w.wall(w.fallsSilent(g.heard))
+		}
 		return true
 	})
 }

@@ -13,7 +13,7 @@ func (w *world) evaluate() {
 		for _, u := range w.users {
 			limit = min(limit, w.next(u))
 		}
-		_, plan := w.nextPlan()
+		_, plan := w.plans()
 		limit = min(limit, plan)
 		if limit > w.x {
 			return
@@ -31,6 +31,11 @@ func (w *world) instant(limit millis) (whole bool) {
 	if silent {
 		w.forgetSilent(limit)
 	}
+	for lives, at := w.plans(); at <= limit; lives, at = w.plans() {
+		for _, l := range lives {
+			w.plan(l, limit)
+		}
+	}
 	whole = w.usersAt(limit)
 	if !whole {
 		w.x = max(w.before, limit-1)
@@ -38,13 +43,7 @@ func (w *world) instant(limit millis) (whole bool) {
 	if silent && w.trip(limit) {
 		w.x = limit
 	}
-	if !whole {
-		return false
-	}
-	for l, at := w.nextPlan(); l != nil && at <= limit; l, at = w.nextPlan() {
-		w.plan(l, limit)
-	}
-	return true
+	return whole
 }
 
 // usersAt handles the limits of users at limit. It is false if those of some wait for the next record.

@@ -5,8 +5,8 @@ import "github.com/stillhere/stillhere/schemas"
 // unsureAfter is how long a user is unheard before the status says so.
 const unsureAfter millis = 1000
 
-// unheardFrom is since when u is shown as present only by reports of lost lives; never: is not. A drained gateway's
-// reports are as good as others until their own limits.
+// unheardFrom is since when u is shown as present only by reports of lost lives; never: is not. While frames continue a
+// life, its reports are as good as others until their own limits.
 func (w *world) unheardFrom(u *user) millis {
 	if u.hidden || u.published.hidden || u.published.state == schemas.Offline || len(u.reports) == 0 {
 		return never
@@ -16,10 +16,10 @@ func (w *world) unheardFrom(u *user) millis {
 		switch {
 		case r.life == nil || r.life.lasts || r.life.end == ongoing:
 			return never
-		case r.life.end == byDrain:
+		case r.life.closedAt == 0:
 			latest = max(latest, w.presentUntil(u, r))
 		default:
-			latest = max(latest, w.presence(r.life.endedAt))
+			latest = max(latest, w.presence(r.life.closedAt))
 		}
 	}
 	return latest
