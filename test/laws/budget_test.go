@@ -23,13 +23,13 @@ var budget = map[string]struct{ code, tests int }{
 	"cmd":      {6300, 2000},
 	"console":  {2900, 1000},
 	"deploy":   {800, 750},
-	"detector": {6350, 2850},
+	"detector": {6350, 2950},
 	"fanout":   {6700, 7500},
 	"ingest":   {2250, 2600},
 	"internal": {15850, 14450},
 	"lastseen": {9350, 9050},
 	"schemas":  {3050, 2350},
-	"test":     {0, 30650},
+	"test":     {0, 30750},
 	"tools":    {5750, 2200},
 }
 
