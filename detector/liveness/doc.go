@@ -10,7 +10,7 @@
 //
 //	record ─▶ clock ─▶ evaluate(due limits) ─▶ beats ─▶ Output{transitions, statuses, misrouted}
 //
-// One record may make a million users silent. It causes at most MostDue transitions by limits; the others follow at
+// One record may make a million users silent. Limits change at most MostDue users at it; the others follow at
 // the next records.
 //
 // # State
@@ -18,7 +18,7 @@
 // A user costs one entry in a dense array (a hot and a cold part, 36 bytes), one slot of 4 bytes in
 // an extendible hash index, and one timer of 4 bytes in a lazy wheel. A repeated beat of a user's
 // only device finds the entry and writes it. The timer finds out when it fires. A user with
-// anything unusual (several devices, a lost gateway) is decoded into a user, handled by the rules
+// anything unusual (several devices, changes that wait) is decoded into a user, handled by the rules
 // in rules.go, report.go, judge.go and publish.go, and encoded again.
 //
 // # Ownership

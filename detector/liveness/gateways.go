@@ -2,7 +2,6 @@ package liveness
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -288,46 +287,6 @@ func (g *gateways) close(c *clock, e *epoch, at schemas.Millis) {
 		return cmp.Or(cmp.Compare(o.id, l.id), cmp.Compare(o.epoch, l.epoch), cmp.Compare(o.closedAt, l.closedAt), -1)
 	})
 	g.unplanned = slices.Insert(g.unplanned, i, e.life)
-}
-
-// nextPlan is when the devices of the next lost life get their times to leave: when its reconnect window is over and no
-// row comes through it any more.
-func (g *gateways) nextPlan(c *clock, window presence) (next presence) {
-	next = never
-	for _, n := range g.unplanned {
-		next = min(next, max(g.lives[n].overAt(c, window), c.at(g.from)))
-	}
-	return next
-}
-
-func (l *life) overAt(c *clock, window presence) presence {
-	return max(c.at(l.lostAt)+window, c.at(l.closedAt))
-}
-
-// plan gives the devices that are still present through the lost lives that are due at p times to leave, one in step
-// microseconds on average, and none before those of earlier plans.
-func (g *gateways) plan(c *clock, p, window presence, step int64) {
-	g.unplanned = slices.DeleteFunc(g.unplanned, func(n uint16) bool {
-		l := &g.lives[n]
-		over := l.overAt(c, window)
-		if max(over, c.at(g.from)) > p {
-			return false
-		}
-		begins := max(int64(p)*1000, g.freeAt)
-		l.wait, l.spread = presence((begins+999)/1000)-over, int64(l.present)*step
-		g.freeAt = begins + l.spread
-		g.held, g.heldUntil = max(g.held, l.wait+presence(l.spread/1000)), max(g.heldUntil, presence(g.freeAt/1000))
-		return true
-	})
-}
-
-// share is the part of a time in microseconds after which a device leaves, by SplitMix64 (Steele et al. 2014).
-func share(user schemas.UserID, device schemas.DeviceID, spread int64) presence {
-	h := uint64(user) + uint64(device)*0x9e3779b97f4a7c15
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	part, _ := bits.Mul64(h^h>>31, uint64(spread))
-	return presence(part / 1000)
 }
 
 // lost reports whether the life had ended at the presence instant p, which is not in the future.

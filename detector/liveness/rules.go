@@ -20,23 +20,6 @@ func (m *Machine) presentUntil(r *report) presence {
 	return until
 }
 
-// leavesAt is when a device leaves if it is not heard again: when it falls silent or, in the cohort of a gateway that
-// was lost before, at an instant of its own after the reconnect window. A look ahead makes no device leave a cohort.
-func (m *Machine) leavesAt(u *user, r *report) presence {
-	until := m.presentUntil(r)
-	if !m.gateways.lost(&m.clock, r.life, until) {
-		return until
-	}
-	l := &m.gateways.lives[r.life]
-	switch {
-	case m.ahead:
-		return never
-	case l.end == ongoing: // until then it may be heard
-		return until
-	}
-	return until + m.reconnectWindow + l.wait + share(u.id, r.device, l.spread)
-}
-
 // activeUntil is when a present device stops being active, unless it falls silent before.
 func (m *Machine) activeUntil(r *report) presence {
 	if m.idleAfter == 0 {
