@@ -261,7 +261,7 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		}
 		defer func() { testkit.Check(s.T, sources.Close()) }()
 		nothing := func(*schemas.Record) error { return nil }
-		topics := []schemas.Topic{schemas.Heartbeats, schemas.Statuses}
+		topics := []schemas.Topic{schemas.Heartbeats, schemas.Statuses, schemas.Snapshots}
 		if s.uses.Named {
 			topics = append(topics, schemas.Pipeline, schemas.Names)
 		}
