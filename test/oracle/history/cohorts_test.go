@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -48,6 +49,59 @@ func TestNobodyIsUnsureWhoIsHeardThroughAnOlderProcessOfAGateway(t *testing.T) {
 	for _, unsure := range [][]oracle.Unsure{oracle.RunUnsure(h.Log()), Runs{}.Unsure(h.Log())} {
 		for _, u := range unsure {
 			t.Errorf("record %d of %d: unsure since %d", u.Offset, len(h.Records), u.Since-usualStart)
+		}
+	}
+}
+
+// ofManyGateways is the history of one of 512 partitions in which a quarter of the gateways are lost at once.
+func ofManyGateways(partition int32) *History {
+	const gateways, usersEach, partitions = 40, 5, 512
+	h := &History{Settings: liveness.Defaults(), Partition: partition, Partitions: partitions}
+	rows := make([][]Row, gateways)
+	for id, n := schemas.UserID(1), 0; n < gateways*usersEach; id++ {
+		if schemas.PartitionOf(id, partitions) == partition {
+			rows[n%gateways] = append(rows[n%gateways], Row{User: id, Device: 1, Kind: schemas.Mobile})
+			n++
+		}
+	}
+	const step = 125 // milliseconds between two records, so that each gateway is heard every 5 s
+	for i := range 200_000 / step {
+		g := i % gateways
+		if i*step > 40_000 && g%4 == 0 {
+			h.Records = append(h.Records, Record{After: step, Tick: true})
+			continue
+		}
+		r := Record{After: step, Gateway: "gw-" + strconv.Itoa(g), Epoch: 10}
+		if i/gateways%3 == 0 {
+			r.Rows = rows[g]
+		}
+		h.Records = append(h.Records, r)
+	}
+	return h
+}
+
+func TestAQuarterOfTheGatewaysOf512PartitionsIsLostAndAKillChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, partition := range []int32{0, 255, 511} {
+		h := ofManyGateways(partition)
+		want := oracle.Run(h.Log())
+		lost := 0
+		for i := range want {
+			if want[i].Cause == schemas.GatewayLost && want[i].To == schemas.Away {
+				lost++
+			}
+		}
+		if lost != 50 {
+			t.Errorf("partition %d: %d users of lost gateways left, must be 50", partition, lost)
+		}
+		kills := []Impl{Machine}
+		for seconds := 41; seconds < 150; seconds += 9 { // before and after the loss, the plan, and while users leave
+			kills = append(kills, RestartedAt(func(i int) bool { return i == seconds*8 }))
+		}
+		for i, impl := range kills {
+			if got := impl(h.Log()); !slices.Equal(want, got) {
+				t.Errorf("partition %d, kill %d: %s", partition, i, Difference(h, want, got)[:600])
+			}
 		}
 	}
 }
