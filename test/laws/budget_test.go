@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15850, 14450},
 	"lastseen": {9350, 9050},
 	"schemas":  {3050, 2350},
-	"test":     {0, 30750},
+	"test":     {0, 30800},
 	"tools":    {5750, 2200},
 }
 
