@@ -21,13 +21,11 @@ func (m *Machine) unheardFrom(u *user) presence {
 		if r.bye {
 			continue
 		}
-		l, since := &m.gateways.lives[r.life], presence(0)
+		l, since := &m.gateways.lives[r.life], m.presentUntil(r)
 		switch {
 		case l.lostAt == 0:
 			return never
-		case l.closedAt == 0:
-			since = m.presentUntil(r)
-		default:
+		case l.closedAt != 0:
 			since = m.clock.at(l.closedAt)
 		}
 		if from == never || since > from {
