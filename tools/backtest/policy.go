@@ -1,10 +1,12 @@
 package backtest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Policy is settings under a name.
@@ -21,7 +23,9 @@ func ParsePolicy(base liveness.Settings, ofTenant bool, words ...string) (Policy
 	p := Policy{Name: strings.Join(words, ","), Settings: base}
 	change, err := policy.Parse(words...)
 	if err == nil && ofTenant {
-		err = policy.CheckNames(change.Names)
+		asked, _ := policy.Parse(slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.Contains(word, "=") })...)
+		err = policy.CheckNames(asked.Names) // of a preset what a tenant may have counts
+		change.Names = slices.DeleteFunc(change.Names, func(name string) bool { return !slices.Contains(schemas.TenantSettings, name) })
 	}
 	if err == nil {
 		p.Settings = change.To(p.Settings)

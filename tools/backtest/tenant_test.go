@@ -100,6 +100,12 @@ func TestTenantsAreJudgedByTheirPoliciesOfTheLog(t *testing.T) {
 	if _, err := ParsePolicy(liveness.Defaults(), true, "online_ttl=1m", "cohort_rate=5"); err == nil || !strings.Contains(err.Error(), "cohort_rate") {
 		t.Errorf("a tenant cannot have a cohort rate: %v", err)
 	}
+	base := liveness.Defaults()
+	base.OnlineTTL, base.CohortRate = base.OnlineTTL+1, base.CohortRate+1
+	p, err := ParsePolicy(base, true, "default")
+	if must(t, err); p.Settings.OnlineTTL != base.OnlineTTL-1 || p.Settings.CohortRate != base.CohortRate {
+		t.Errorf("of a preset a tenant gets %+v", p.Settings)
+	}
 }
 
 func TestARecordingKeepsWhatWasInForce(t *testing.T) {

@@ -10,9 +10,7 @@ import { Seen } from "./seen.js";
  * Times that make states change within seconds, and forgive a busy machine some of them. A silent user is away
  * after 8 s and offline after 12; one who touches nothing is away after 4.
  */
-const quick = [
-  "--policy=heartbeat_interval=1s,online_ttl=6s,offline_debounce=2s,away_ttl=12s,idle_after=4s",
-];
+const quick = ["--policy=heartbeat_interval=1s,online_ttl=6s,offline_debounce=2s,away_ttl=12s,idle_after=4s"];
 
 export const secret = "a secret of the tests that has more than 32 bytes";
 
