@@ -8,9 +8,7 @@ import { fileURLToPath } from "node:url";
 const here = fileURLToPath(new URL("../", import.meta.url));
 
 /** Times that make states change within seconds. A silent user is away after 4 s and offline after 8. */
-const quick = [
-  "--policy=heartbeat_interval=1s,online_ttl=3s,offline_debounce=1s,away_ttl=8s,gateway_silence=3s",
-];
+const quick = ["--policy=heartbeat_interval=1s,online_ttl=3s,offline_debounce=1s,away_ttl=8s,gateway_silence=3s"];
 
 /** The program that STILLHERE names; without it, one that is built. */
 export function program() {
