@@ -118,7 +118,7 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 	}
 	// Log time since the newest report; presence time is never more.
 	since := presence(now-h.seen) - presence(beat.Age)
-	if since < 0 || since >= t.presentFor {
+	if since < 0 || since >= t.presentFor || presence(beat.Age) >= t.presentFor { // it may be over
 		return false
 	}
 	b := now - stamp(beat.Age)
