@@ -33,7 +33,7 @@ func (m *Machine) tripBreaker(p presence) {
 // stopTime stops presence time at p, the presence instant of start.
 func (m *Machine) stopTime(p presence, start schemas.Millis) {
 	m.clock.stop(start)
-	m.evaluation.x, m.evaluated = p, p
+	m.evaluation.x, m.evaluated, m.gateways.nextPlan = p, p, 0
 	// What was reported or came into force since start now counts as of p: limits are earlier than their timers.
 	for e := range m.liveEntries() {
 		m.arm(e, m.load(e, &m.scratch), true)

@@ -7,9 +7,9 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The *cohort* of a lost gateway are the devices that were present through it. They have the reconnect window to connect
-// elsewhere. Those that do not leave one after the other, each at an instant of its own that a hash of the device
-// chooses; see ../DESIGN.md.
+// The *cohort* of a lost gateway are the devices that were present through it. They have the reconnect window to
+// connect elsewhere. Those that do not leave one after the other, each at an instant of its own that a hash of the
+// device chooses; see ../DESIGN.md.
 
 // leavesAt is when a device leaves if it is not heard again: when it falls silent or, in the cohort of a gateway that
 // was lost before, at an instant of its own after the reconnect window. A look ahead makes no device leave a cohort.
@@ -28,14 +28,16 @@ func (m *Machine) leavesAt(u *user, r *report) presence {
 	return until + m.reconnectWindow + l.wait + share(u.id, r.device, l.spread)
 }
 
-// nextPlan is when the devices of the next lost life get their times to leave: when its reconnect window is over and no
-// row comes through it any more.
-func (g *gateways) nextPlan(c *clock, window presence) (next presence) {
-	next = never
-	for _, n := range g.unplanned {
-		next = min(next, max(g.lives[n].overAt(c, window), c.at(g.from)))
+// plannedAt is when the devices of the next lost life get their times to leave: when its reconnect window is over and
+// no row comes through it any more. Lives, the policy and a stop of presence time change it.
+func (g *gateways) plannedAt(c *clock, window presence) presence {
+	if g.nextPlan == 0 {
+		g.nextPlan = never
+		for _, n := range g.unplanned {
+			g.nextPlan = min(g.nextPlan, max(g.lives[n].overAt(c, window), c.at(g.from)))
+		}
 	}
-	return next
+	return g.nextPlan
 }
 
 func (l *life) overAt(c *clock, window presence) presence {
@@ -45,6 +47,7 @@ func (l *life) overAt(c *clock, window presence) presence {
 // plan gives the devices that are still present through the lost lives that are due at p times to leave, one in step
 // microseconds on average, and none before those of earlier plans.
 func (g *gateways) plan(c *clock, p, window presence, step int64) {
+	g.nextPlan = 0
 	g.unplanned = slices.DeleteFunc(g.unplanned, func(n uint16) bool {
 		l := &g.lives[n]
 		over := l.overAt(c, window)

@@ -50,6 +50,15 @@ func paced(t *testing.T, got []schemas.Transition, users, rate int) {
 			full++
 		}
 	}
+	for second := range perSecond {
+		ten := 0
+		for after := range schemas.Millis(10) {
+			ten += perSecond[second+after]
+		}
+		if ten > 10*rate*105/100 {
+			t.Errorf("in ten seconds from %d on %d users went, must be the rate within 5%%", second, ten)
+		}
+	}
 	if full < users/rate-2 {
 		t.Errorf("only %d seconds were full, with %d users", full, users)
 	}

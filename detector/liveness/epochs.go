@@ -130,7 +130,7 @@ func (l *latest) duplicate(c *clock, sequence uint64, silence presence) (duplica
 
 // setSilence sets how long a gateway may be silent from the log time from on.
 func (g *gateways) setSilence(silence presence, from schemas.Millis) {
-	g.silence, g.from = silence, from
+	g.silence, g.from, g.nextPlan = silence, from, 0
 	for _, known := range g.known {
 		for i := range known.own {
 			known.others[i].silence = min(known.others[i].silence, silence)

@@ -29,7 +29,9 @@ func (m *Machine) evaluate() {
 		if silent {
 			m.gateways.forgetSilent(&m.clock, v.at)
 		}
-		m.gateways.plan(&m.clock, v.at, m.reconnectWindow, m.cohortStep)
+		if m.gateways.plannedAt(&m.clock, m.reconnectWindow) <= v.at {
+			m.gateways.plan(&m.clock, v.at, m.reconnectWindow, m.cohortStep)
+		}
 		for i, e := range v.batch {
 			before := len(m.out.Statuses)
 			if m.fire(e, v.at); len(m.out.Statuses) == before {
@@ -53,7 +55,7 @@ func (m *Machine) evaluate() {
 func (m *Machine) nextInstant() bool {
 	v := &m.evaluation
 	v.batch = emptied(v.batch)
-	at := min(m.gateways.nextSilence(&m.clock), m.gateways.nextPlan(&m.clock, m.reconnectWindow), m.gateways.unheard)
+	at := min(m.gateways.nextSilence(&m.clock), m.gateways.plannedAt(&m.clock, m.reconnectWindow), m.gateways.unheard)
 	for m.wheel.cursor <= min(at, v.x) && (len(m.wheel.soon) == 0 || m.wheel.soon[0].at >= m.wheel.cursor) {
 		m.wheel.advance(m.prefetch, m.look)
 	}

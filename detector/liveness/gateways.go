@@ -26,8 +26,9 @@ type gateways struct {
 
 	unplanned []uint16 // closed lives whose devices have no times to leave yet, in the order of ids and epochs
 	freeAt    int64    // presence time from which the next of them leave, microseconds
-	held      presence // how much longer than the reconnect window devices may stay, by the plans of which
-	heldUntil presence // some device may be present yet
+	held      presence // how much longer than the reconnect window devices may stay, by plans that are not over
+	heldUntil presence // when the last of these plans is over
+	nextPlan  presence // when the next of the unplanned lives is due; 0: not known
 	unheard   presence // when users of lives that were lost have to be looked for; never: there are none
 
 	silence presence       // how long a gateway may be silent
@@ -128,13 +129,13 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		return g.standIn(known.id, 0, crowded), 0, true
 	}
 	var own *epoch
-	newer := false
+	ends := ongoing
 	for _, e := range known.epochs {
 		switch {
 		case e.epoch == f.GatewayEpoch:
 			own = e
 		case e.epoch > f.GatewayEpoch:
-			newer = true
+			ends = outlived
 		}
 	}
 	if own == nil {
@@ -160,12 +161,8 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	if f.Draining {
 		*drains = counted{c.now, g.silence}
 	}
-	ends := ongoing
-	switch {
-	case drains.counts(c):
+	if drains.counts(c) {
 		ends = drained
-	case newer:
-		ends = outlived
 	}
 	if own.life == 0 || ends == ongoing && g.lives[own.life].end != ongoing {
 		g.close(c, own, c.now)
@@ -280,7 +277,7 @@ func (g *gateways) close(c *clock, e *epoch, at schemas.Millis) {
 		return
 	}
 	l := &g.lives[e.life]
-	l.closedAt = at
+	l.closedAt, g.nextPlan = at, 0
 	g.unheard = min(g.unheard, c.at(at)+unsureAfter)
 	i, _ := slices.BinarySearchFunc(g.unplanned, l, func(n uint16, l *life) int {
 		o := &g.lives[n]

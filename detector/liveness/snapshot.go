@@ -167,7 +167,8 @@ func (s walk) gateways(g *gateways) {
 	if s.Reading && !s.Failed() {
 		unknown := func(life uint16) bool { return int(life) >= len(g.lives) }
 		wrong := func(l life) bool { return l.wait < 0 || l.spread < 0 || l.end > crowded }
-		if g.freeAt < 0 || slices.ContainsFunc(g.lives, wrong) || len(g.lives) < firstLife || g.swept < firstLife || slices.ContainsFunc(g.free, unknown) || slices.ContainsFunc(g.unplanned, unknown) {
+		if g.freeAt < 0 || slices.ContainsFunc(g.lives, wrong) || len(g.lives) < firstLife || g.swept < firstLife ||
+			slices.ContainsFunc(g.free, unknown) || slices.ContainsFunc(g.unplanned, unknown) {
 			s.Fail()
 			return
 		}

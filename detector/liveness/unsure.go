@@ -2,7 +2,7 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// A user is *unheard* while only devices in the cohorts of lost gateways are present: nobody knows
+// A user is *unheard* while only devices of lost gateways are present: nobody knows
 // whether the person is still there. Such a user gets one status with UnsureSince, and one without it
 // when that ends; see ../DESIGN.md.
 
@@ -37,10 +37,7 @@ func (m *Machine) unheardFrom(u *user) presence {
 
 // unsureAt is when a status says that u is unheard, if it does not yet.
 func (m *Machine) unsureAt(u *user) presence {
-	if from := m.unheardFrom(u); from != never {
-		return from + unsureAfter
-	}
-	return never
+	return min(m.unheardFrom(u), never-unsureAfter) + unsureAfter
 }
 
 // updateUnsure notes that a user is unheard for long enough, or not any more.
