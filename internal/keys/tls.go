@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/faults"
@@ -59,10 +61,7 @@ func (t TLS) CheckFlags(flag string, on bool) error {
 }
 
 func (t TLS) config(host string) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if c.ServerName == "" {
-		c.ServerName = host
-	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(t.ServerName, host)}
 	if t.CA != "" {
 		pem, err := os.ReadFile(t.CA)
 		if err != nil {
@@ -110,13 +109,52 @@ func (t TLS) Dialer(under Dial) Dial {
 		if err != nil {
 			return nil, err
 		}
+		asked := false
+		if t.Cert == "" {
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				asked = true
+				return new(tls.Certificate), nil
+			}
+		}
 		conn := tls.Client(raw, config)
 		if err := conn.HandshakeContext(ctx); err != nil {
 			_ = raw.Close()
 			return nil, fmt.Errorf("shaking hands with %s: %w", address, Explain(err))
 		}
+		if asked {
+			return &uncertified{Conn: conn}, nil
+		}
 		return conn, nil
 	}
+}
+
+// uncertified is a connection to a server that asked for a certificate and got none. In TLS 1.3 the server
+// refuses after the client's handshake, and its alert may be lost with the connection (RFC 8446, section 4.4.2.4):
+// until the first answer, an error says what is probably missing.
+type uncertified struct {
+	net.Conn
+	answered atomic.Bool
+}
+
+func (u *uncertified) Read(p []byte) (int, error) {
+	n, err := u.Conn.Read(p)
+	if n > 0 {
+		u.answered.Store(true)
+	}
+	return n, u.explain(err)
+}
+
+func (u *uncertified) Write(p []byte) (int, error) {
+	n, err := u.Conn.Write(p)
+	return n, u.explain(err)
+}
+
+func (u *uncertified) explain(err error) error {
+	if err == nil || u.answered.Load() {
+		return err
+	}
+	// Two errors are joined: go-redis would remove a single one's wrapping.
+	return fmt.Errorf("%w: %w", err, errors.New("the server asked for a client certificate, and none is given"))
 }
 
 // Explain adds the remedy to an error of TLS. It returns other errors unchanged.
