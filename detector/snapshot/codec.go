@@ -32,7 +32,14 @@ func Number[N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](s *
 		s.Bytes = binary.AppendVarint(s.Bytes, int64(*n))
 		return
 	}
-	value, length := binary.Varint(s.Bytes)
+	var value int64
+	var length int
+	if len(s.Bytes) > 0 && s.Bytes[0] < 0x80 { // most numbers are small
+		b := s.Bytes[0]
+		value, length = int64(b>>1)^-int64(b&1), 1
+	} else {
+		value, length = binary.Varint(s.Bytes)
+	}
 	if length <= 0 || int64(N(value)) != value {
 		s.Fail()
 		return
