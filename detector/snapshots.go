@@ -37,10 +37,10 @@ func (c Cadence) withDefaults() Cadence {
 	return c
 }
 
-// maxChunk bounds a chunk: a record of Kafka is a mebibyte at most.
-const maxChunk = 768 << 10
+// maxChunk bounds a chunk: the record that completes one waits for its memory.
+const maxChunk = 128 << 10
 
-// maxChunks bounds the chunks of a snapshot: 48 GiB.
+// maxChunks bounds the chunks of a snapshot: 8 GiB.
 const maxChunks = 1 << 16
 
 // snapshots are the snapshots of a partition.
