@@ -32,10 +32,13 @@ func (c crowd) byPartition() [][]schemas.UserID {
 }
 
 // frames are one beat of everybody, users in an order that stays the same, or in random order.
-func (c crowd) frames(shuffled bool) []schemas.Outgoing {
+func (c crowd) frames(shuffled bool) []schemas.Outgoing { return c.records(shuffled, beatsPerFrame) }
+
+// records are frames of so many beats.
+func (c crowd) records(shuffled bool, size int) []schemas.Outgoing {
 	next := make([][]schemas.Outgoing, c.Partitions)
 	random := rand.New(rand.NewPCG(1, 2))
-	beats := make([]schemas.Beat, beatsPerFrame)
+	beats := make([]schemas.Beat, size)
 	count := 0
 	for p, all := range c.byPartition() {
 		if shuffled {

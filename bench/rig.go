@@ -28,17 +28,21 @@ func gather(t *loadtest.T, rig *loadtest.Rig, d *loadtest.Detector, frames []sch
 }
 
 // end is how many records the heartbeats topic ever had.
-func end(t *loadtest.T, rig *loadtest.Rig) (n int64) {
+func end(t *loadtest.T, rig *loadtest.Rig) int64 { return sum(ends(t, rig)) }
+
+// ends are the next offsets of its partitions.
+func ends(t *loadtest.T, rig *loadtest.Rig) map[int32]int64 {
+	all := map[int32]int64{}
 	for p := range t.Partitions {
 		_, end, err := rig.Reader.Bounds(t.Context(), schemas.Heartbeats, p)
 		t.Check(err)
-		n += end
+		all[p] = end
 	}
-	return n
+	return all
 }
 
 // window is how many records may be unacknowledged.
-const window = 1000
+const window = 8_000
 
 // writeAll appends records and waits until Kafka has them all.
 func writeAll(t *loadtest.T, rig *loadtest.Rig, outs []schemas.Outgoing) {
