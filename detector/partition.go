@@ -78,6 +78,7 @@ type Partition struct {
 
 // NewPartition makes the detector of a partition; Restore must be called first.
 func NewPartition(config Config, partition int32) *Partition {
+	config.Snapshots = config.Snapshots.withDefaults()
 	return &Partition{config: config, id: partition, log: config.Log.With("partition", partition),
 		checker: config.Keys.Checker(config.Topic, partition),
 		sweep:   liveness.Sweep{Interval: schemas.Millis(config.SeenInterval.Milliseconds())}}
@@ -90,10 +91,18 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if r.Offset < p.next {
 		return nil // the restore has found that it was handled
 	}
-	if !p.muted {
-		p.snapshots.before(p, r, out)
-		defer p.snapshots.after(p, r, out)
+	if p.muted {
+		p.apply(r, out)
+		return nil
 	}
+	p.snapshots.before(p, r, out)
+	p.apply(r, out)
+	p.snapshots.after(p, r, out)
+	return nil
+}
+
+// apply is Handle without what is written of snapshots.
+func (p *Partition) apply(r *schemas.Record, out *stream.Outbox) {
 	usable, err := p.decode(r.Value, r.Time)
 	if err != nil && !p.muted {
 		p.reject(r, err, out)
@@ -103,7 +112,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		p.refusing.end(p.config.Metrics)
 	} else {
 		p.next = r.Offset + 1
-		return nil
+		return
 	}
 	if p.announcePolicy {
 		p.announcePolicy = false
@@ -118,8 +127,9 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	}
 	p.out.Reset()
 	p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
+	records, hints := len(out.Records), len(out.Hints)
 	p.publish(r, out)
-	return nil
+	p.stamp(out, records, hints)
 }
 
 // Next is the offset of the next record for Handle, which ignores earlier ones. After Restore it
@@ -132,7 +142,6 @@ func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
 	if p.tenants != nil {
 		p.tenants.recount(p.out.Recounts, p.names)
 	}
-	defer p.stamp(out, len(out.Records), len(out.Hints))
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
 	for i := range p.out.Transitions {
 		t := &p.out.Transitions[i]
@@ -178,7 +187,6 @@ func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
 		p.keepPolicies(out)
 	}
 	p.logBreaker()
-	p.count()
 	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
 		p.hint(out)
 	}
@@ -228,6 +236,7 @@ func (p *Partition) show(now byState) {
 
 // Checkpoint is the metadata of the commit of what was handled; Restore needs both.
 func (p *Partition) Checkpoint() string {
+	p.count()
 	if masters := p.config.Keys.Fingerprints(); masters != p.masters {
 		p.masters = masters
 		p.snapshots.named, p.snapshots.capture = schemas.SnapshotName{}, nil // other frames counted until now

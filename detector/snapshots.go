@@ -94,7 +94,7 @@ func (s *snapshots) after(p *Partition, r *schemas.Record, out *stream.Outbox) {
 	if s.capture == nil {
 		s.begin(p)
 	}
-	users := p.config.Snapshots.withDefaults().Step
+	users := p.config.Snapshots.Step
 	if p.frame.Tick {
 		// Users who are held send nothing: there may be no other records. At four ticks a second it is done in minutes.
 		users = max(8*users, p.machine.Users()/480)
@@ -122,7 +122,7 @@ func (p *Partition) Stop(out *stream.Outbox) (more bool) {
 
 // isTime reports whether the next snapshot begins.
 func (s *snapshots) isTime(p *Partition) bool {
-	c, age := p.config.Snapshots.withDefaults(), p.machine.LogTime()-s.begun
+	c, age := &p.config.Snapshots, p.machine.LogTime()-s.begun
 	over := func(d time.Duration) bool { return age >= schemas.Millis(d.Milliseconds()) }
 	return s.named.Chunks == 0 || over(c.Most) || over(c.Least) && s.since >= c.Factor*s.size
 }

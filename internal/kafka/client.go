@@ -14,7 +14,7 @@ import (
 
 const (
 	fetchMaxBytes     = 32 << 20
-	fetchPartitionMax = 4 << 20
+	fetchPartitionMax = 1 << 20
 	brokerMaxRead     = 128 << 20
 	concurrentFetches = 3
 	// fetchMaxWait bounds how long a fetch waits for records. A paused partition is fetched again

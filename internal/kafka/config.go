@@ -73,7 +73,7 @@ type Config struct {
 	// MaxBufferedBytes bounds their bytes [256 MiB].
 	MaxBuffered      int
 	MaxBufferedBytes int
-	// MaxPollRecords is how many records a loop takes at a time [1,000].
+	// MaxPollRecords is how many records a consumer, and a task that takes batches, get at a time [1,000].
 	MaxPollRecords int
 	// MaxTransactionRecords and MaxTransactionBytes bound one transaction [20,000 and 16 MiB]: the
 	// loop commits it at that size, between two records or two slices of one. With slow brokers

@@ -155,7 +155,7 @@ func (r *rangeRead) request() *kmsg.FetchRequest {
 	part := kmsg.NewFetchRequestTopicPartition()
 	part.Partition = r.partition
 	part.FetchOffset = r.next
-	part.PartitionMaxBytes = 4 * fetchPartitionMax
+	part.PartitionMaxBytes = 16 * fetchPartitionMax
 	topic.Partitions = append(topic.Partitions, part)
 	request.Topics = append(request.Topics, topic)
 	return request

@@ -51,13 +51,16 @@ func (s *session) transactionFull() bool {
 	return len(s.outputs) >= limit.records || s.outputBytes >= limit.bytes
 }
 
-// budgetShare is the budget of each of so many partitions.
-func (s *session) budgetShare(partitions int) budget {
-	limit := s.proc.transactionLimit()
+// budgetShare is the budget of each of so many partitions, in the next transaction or in the one that is open.
+func (s *session) budgetShare(partitions int, next bool) budget {
+	left := s.proc.transactionLimit()
+	if !next {
+		left.records, left.bytes = left.records-len(s.outputs), left.bytes-s.outputBytes
+	}
 	partitions = max(partitions, 1)
 	return budget{
-		records: max((limit.records-len(s.outputs))/partitions, 1),
-		bytes:   max((limit.bytes-s.outputBytes)/partitions, 1),
+		records: max(left.records/partitions, 1),
+		bytes:   max(left.bytes/partitions, 1),
 	}
 }
 

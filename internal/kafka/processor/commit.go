@@ -38,13 +38,9 @@ func (s *session) dueAt() time.Time {
 // written together cost one request, and one to the transaction coordinator.
 func linger(c kafka.Config) time.Duration { return c.CommitInterval / 4 }
 
-// due reports whether to commit; now is whether to do so at once if anything is pending.
-func (s *session) due(now bool) bool {
-	if !s.pending() {
-		s.rebalanceWaiting.Store(false)
-		return false
-	}
-	return now || s.rebalanceWaiting.Load() || !time.Now().Before(s.dueAt())
+// due reports whether to commit.
+func (s *session) due() bool {
+	return s.pending() && (s.transactionFull() || !time.Now().Before(s.dueAt()))
 }
 
 func (s *session) begin() error {
@@ -109,7 +105,6 @@ func (s *session) commit() (err error) {
 	s.offsetSince, s.outputSince = time.Time{}, time.Time{}
 	s.lastBegun, s.lastCommit = begun, time.Now()
 	s.commits++
-	s.rebalanceWaiting.Store(false)
 	return nil
 }
 

@@ -11,6 +11,9 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// stepRecords is how many records without output are handled between two looks at the clock.
+const stepRecords = 64
+
 // handle gives the records to the task, one by one, until the budget for their output is exhausted.
 func (p *partition) handle(work workItem) handleResult {
 	if task, ok := p.task.(BatchTask); ok {
@@ -19,11 +22,19 @@ func (p *partition) handle(work workItem) handleResult {
 	p.resetOutbox()
 	next := p.Next.Load()
 	result := handleResult{out: &p.outbox, rest: work.records}
-	enough := time.Now().Add(p.s.Config.StallTimeout / 10)
+	enough, looked := time.Now().Add(p.s.Config.StallTimeout/10), 0
 	defer p.handling.Store(-1)
 	result.err = kafka.CatchPanic(func() error {
 		// The handled records must be committed before the watchdog suspects a stall.
-		for len(result.rest) > 0 && !work.budget.exhausted() && (result.records == 0 || !time.Now().After(enough)) {
+		for len(result.rest) > 0 && !work.budget.exhausted() {
+			// A record without output is quick: many of them are one step.
+			if parts := work.budget.parts; result.records%stepRecords == 0 || parts != looked {
+				now := time.Now()
+				p.progress.Store(now.UnixNano())
+				if looked = parts; result.records > 0 && now.After(enough) {
+					break
+				}
+			}
 			from := result.rest[0]
 			result.rest = result.rest[1:]
 			if from.Offset < next {
@@ -39,7 +50,8 @@ func (p *partition) handle(work workItem) handleResult {
 				continue
 			}
 			p.headers = kafka.FromKafka(&p.record, from, p.headers)
-			p.begins("handle", next)
+			p.handling.Store(next)
+			crashpoint.At("handle")
 			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
 				return err
 			}
@@ -65,13 +77,6 @@ func (p *partition) handle(work workItem) handleResult {
 		p.appendTick()
 	}
 	return result
-}
-
-// begins records that the task gets the record at offset.
-func (p *partition) begins(point string, offset int64) {
-	p.handling.Store(offset)
-	p.noteProgress()
-	crashpoint.At(point)
 }
 
 // resetOutbox reuses the outbox's memory for the next records, unless it has become far too large.

@@ -10,24 +10,35 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// process lets the partitions handle their records, all at the same time, and writes their output
-// into the transaction. What does not fit stays in s.batches. A full transaction is committed
-// before more is written.
-func (s *session) process() error {
-	share := s.budgetShare(len(s.batches))
+// dispatch lets the partitions handle their records, all at the same time. What they add is for the transaction
+// that is open, or for the next one, if that is committed meanwhile.
+func (s *session) dispatch(next bool) {
+	share := s.budgetShare(len(s.batches), next)
 	for i := range s.batches {
 		s.batches[i].part.work <- workItem{records: s.batches[i].records, budget: share}
 	}
+	s.dispatched = true
+}
+
+// take waits for the partitions that handle records, and writes their output into the transaction. What does not
+// fit stays in s.batches. A full transaction is committed before more is written.
+func (s *session) take() error {
+	if !s.dispatched {
+		return nil
+	}
+	s.dispatched = false
 	var fatal error
 	rest := s.batches[:0]
 	for _, b := range s.batches {
 		var result handleResult
 		select {
 		case result = <-b.part.results:
-		case <-s.Ctx.Done():
+		case <-b.part.ctx.Done():
+		}
+		if err := s.Ctx.Err(); err != nil {
 			return errors.Join(fatal, s.Failure())
 		}
-		if fatal != nil {
+		if fatal != nil || s.Part(b.part.ID) != b.part {
 			continue
 		}
 		if result.err != nil {

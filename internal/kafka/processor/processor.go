@@ -23,6 +23,7 @@ type Processor struct {
 	partitions  atomic.Int32 // of the input, as the first session found them
 	slowBrokers atomic.Bool  // the brokers take long to commit
 	limitShift  atomic.Int32 // how often the bound of a transaction has been halved for them
+	batches     atomic.Bool  // the tasks are BatchTasks
 }
 
 // New prepares a Processor. producer appends ticks and forwards; metrics may be nil.

@@ -124,6 +124,9 @@ func (p *partition) restore(b startPoint) error {
 	p.release()
 	err := kafka.CatchPanic(func() error {
 		p.task = p.s.proc.newTask(p.ID)
+		if _, ok := p.task.(BatchTask); ok {
+			p.s.proc.batches.Store(true)
+		}
 		return p.task.Restore(p.ctx, b.commit, read)
 	})
 	switch {

@@ -34,6 +34,7 @@ type session struct {
 	commitsFor map[int32]stream.Assignment // between the two callbacks of an offset fetch
 
 	batches     []batch      // to be handled; a partition with a batch here is not fetched
+	dispatched  bool         // its partitions handle them
 	failedParts []*partition // whose task has failed; to be restored after the next commit
 	tasksDue    bool         // a task has been due once
 
@@ -101,16 +102,24 @@ func (s *session) loop(stop context.Context) error {
 		}
 		s.resumeRestored()
 		s.addDueTasks()
-		if err := s.process(); err != nil {
-			return err
+		due := s.due()
+		if !s.settles(stop) {
+			s.dispatch(due)
 		}
-		stopping := stop.Err() != nil
-		if s.due(stopping || len(s.failedParts) > 0 || s.transactionFull()) {
+		if due { // what was handled before, while the partitions handle what came
 			if err := s.commit(); err != nil {
 				return err
 			}
 		}
-		if stopping {
+		if err := s.take(); err != nil {
+			return err
+		}
+		if s.settles(stop) && s.pending() {
+			if err := s.commit(); err != nil {
+				return err
+			}
+		}
+		if stop.Err() != nil {
 			if err := s.finish(); err != nil {
 				s.Log.Warn("not all tasks could finish: the next start takes longer", "error", err)
 			}
@@ -118,9 +127,15 @@ func (s *session) loop(stop context.Context) error {
 		}
 		s.restartFailed()
 		if !s.pending() {
+			s.rebalanceWaiting.Store(false)
 			s.Client.AllowRebalance()
 		}
 	}
+}
+
+// settles reports whether everything handled is to be committed before more is.
+func (s *session) settles(stop context.Context) bool {
+	return stop.Err() != nil || len(s.failedParts) > 0 || s.rebalanceWaiting.Load()
 }
 
 const (
@@ -135,12 +150,16 @@ func (s *session) poll(stop context.Context) kgo.Fetches {
 	if s.pending() {
 		wait = min(wait, max(time.Until(s.dueAt()), 0))
 	}
-	if len(s.batches) > 0 {
+	if len(s.batches) > 0 || s.transactionFull() {
 		wait = min(wait, backlogPoll)
+	}
+	most := 0 // all that came, so that partitions handle it at the same time
+	if s.proc.batches.Load() {
+		most = s.Config.MaxPollRecords
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	return s.Poll(ctx, s.Config.MaxPollRecords, func() bool { return s.rebalanceWaiting.Load() || stop.Err() != nil })
+	return s.Poll(ctx, most, func() bool { return s.rebalanceWaiting.Load() || stop.Err() != nil })
 }
 
 // resumeRestored lets the client fetch the partitions that have been restored.
