@@ -40,8 +40,11 @@ func (p *Partition) read(value []byte, at schemas.Millis) error {
 	if err := f.CheckEpoch(max(at, p.machine.LogTime())); err != nil {
 		return err
 	}
+	if !f.Named() && !f.Control() {
+		return nil
+	}
 	user, name, field := p.called()
-	switch called, users := name != (schemas.Name{}), p.config.Users; {
+	switch called, users := name != (schemas.Name{}), &p.config.Users; {
 	case !users.Text() && (f.Named() || called || f.TenantPolicy != nil):
 		return errNamesInIntMode
 	case f.TenantPolicy != nil && !p.machine.TenantFits(f.TenantPolicy.Tenant):

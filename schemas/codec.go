@@ -160,16 +160,21 @@ func (f *fields) scan(form *form, value []byte) (usual bool) {
 // nextField consumes the first field of a message: a number, or bytes. rest is nil if value does
 // not begin with such a field; otherwise it is not nil.
 func nextField(value []byte) (number protowire.Number, kind protowire.Type, v uint64, bytes, rest []byte) {
-	tag, n := protowire.ConsumeVarint(value)
+	tag, n := varint(value)
 	if n < 0 || tag>>3 == 0 || tag>>3 > uint64(protowire.MaxValidNumber) {
 		return 0, 0, 0, nil, nil
 	}
 	number, kind, value = protowire.Number(tag>>3), protowire.Type(tag&7), value[n:]
 	switch kind {
 	case protowire.VarintType:
-		v, n = protowire.ConsumeVarint(value)
+		v, n = varint(value)
 	case protowire.BytesType:
-		bytes, n = protowire.ConsumeBytes(value)
+		if v, n = varint(value); n > 0 && v <= uint64(len(value)-n) {
+			bytes, n = value[n:n+int(v)], n+int(v)
+		} else {
+			n = -1
+		}
+		v = 0
 	default:
 		n = -1
 	}
@@ -177,6 +182,14 @@ func nextField(value []byte) (number protowire.Number, kind protowire.Type, v ui
 		return 0, 0, 0, nil, nil
 	}
 	return number, kind, v, bytes, value[n:]
+}
+
+// varint is protowire.ConsumeVarint, quick for one byte.
+func varint(value []byte) (v uint64, n int) {
+	if len(value) > 0 && value[0] < 0x80 {
+		return uint64(value[0]), 1
+	}
+	return protowire.ConsumeVarint(value)
 }
 
 // policies holds the policy id that was read last: nearly always the next one is the same.

@@ -307,16 +307,17 @@ func (f *Frame) check() error {
 	case len(f.devices)/4 != f.rows:
 		return f.unequal("device_id", len(f.devices)/4)
 	}
-	for _, column := range [...]struct {
-		name string
-		rows int
-	}{
-		{"device_kind", len(f.kinds)}, {"beat_kind", len(f.beats)},
-		{"age_ms", countVarints(f.ages)}, {"idle_ms", countVarints(f.idles)},
-	} {
-		if column.rows != f.rows && column.rows != 0 {
-			return f.unequal(column.name, column.rows)
-		}
+	unequal := func(rows int) bool { return rows != f.rows && rows != 0 }
+	ages, idles := countVarints(f.ages), countVarints(f.idles)
+	switch {
+	case unequal(len(f.kinds)):
+		return f.unequal("device_kind", len(f.kinds))
+	case unequal(len(f.beats)):
+		return f.unequal("beat_kind", len(f.beats))
+	case unequal(ages):
+		return f.unequal("age_ms", ages)
+	case unequal(idles):
+		return f.unequal("idle_ms", idles)
 	}
 	for i := range f.rows {
 		if int64(binary.LittleEndian.Uint64(f.users[8*i:])) <= 0 {
@@ -332,9 +333,11 @@ func (f *Frame) check() error {
 	if i := firstAbove(f.idles, uint64(MaxIdle)); i >= 0 {
 		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
 	}
-	for _, name := range []Name{f.VisibilityName, f.ErasedName} {
-		if err := name.checkOptional(); err != nil {
-			return err
+	if f.VisibilityUser != 0 || f.ErasedUser != 0 {
+		for _, name := range []Name{f.VisibilityName, f.ErasedName} {
+			if err := name.checkOptional(); err != nil {
+				return err
+			}
 		}
 	}
 	if err := f.checkSigned(); err != nil {

@@ -20,26 +20,29 @@ type ponderous struct {
 	*copier
 	takes time.Duration
 	calls *atomic.Int64
+	busy  *atomic.Int64 // is in Handle
 }
 
 func (s ponderous) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if r.Key != nil {
 		s.calls.Add(1)
+		s.busy.Add(1)
+		defer s.busy.Add(-1)
 		time.Sleep(s.takes)
 	}
 	return s.copier.Handle(r, out)
 }
 
 // slowOn runs a transform whose partition 0 is slow.
-func (w *world) slowOn(takes time.Duration) (t *processor.Processor, calls *atomic.Int64) {
+func (w *world) slowOn(takes time.Duration) (t *processor.Processor, calls, busy *atomic.Int64) {
 	cfg := w.cfg
 	cfg.InstanceName = "a"
 	cfg.TickInterval = 2 * time.Second // minutes pass
-	calls = new(atomic.Int64)
+	calls, busy = new(atomic.Int64), new(atomic.Int64)
 	t = processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
 		c := &copier{partition: partition, counts: map[string]int{}}
 		if partition == 0 {
-			return ponderous{c, takes, calls}
+			return ponderous{c, takes, calls, busy}
 		}
 		return c
 	}, w.producer, w.log, w.metrics)
@@ -52,7 +55,7 @@ func (w *world) slowOn(takes time.Duration) (t *processor.Processor, calls *atom
 			w.Error(err)
 		}
 	})
-	return t, calls
+	return t, calls, busy
 }
 
 func TestManySlowRecordsAreNotAStallAndAreCommittedAlongTheWay(t *testing.T) {
@@ -61,7 +64,7 @@ func TestManySlowRecordsAreNotAStallAndAreCommittedAlongTheWay(t *testing.T) {
 		for range n {
 			w.beat(0, "x")
 		}
-		_, calls := w.slowOn(100 * time.Millisecond)
+		_, calls, _ := w.slowOn(100 * time.Millisecond)
 		time.Sleep(20 * time.Second)
 		if c := w.counts()["x"]; c < 100 {
 			w.Errorf("after 20 s only %d are committed", c)
@@ -88,7 +91,7 @@ func TestARecordThatTakesLongIsGivenMoreTimeAtEveryRestart(t *testing.T) {
 func TestARecordThatTakesForEverParksItsPartitionAlone(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.beat(0, "x")
-		transform, calls := w.slowOn(20 * time.Minute)
+		transform, calls, _ := w.slowOn(20 * time.Minute)
 		w.until("parked", 5*time.Minute, func() bool {
 			s := transform.Status()
 			return len(s) == 2 && s[0].Phase == kafka.Parked && s[1].Phase == kafka.Running

@@ -1,8 +1,10 @@
 // Package processor is the exactly-once loop. A Processor reads the partitions of a topic that its
 // group gives it and runs one Task for each:
 //
-//	poll → every partition's goroutine handles its records → their output goes into the
-//	transaction → commit: output, offsets, checkpoints → poll …
+//	poll → every partition's goroutine handles its records → their output goes into the transaction → poll …
+//
+// When a commit of output, offsets and checkpoints is due, it begins as soon as partitions handle what came next, and
+// their output waits for its end.
 //
 // # Transactions
 //

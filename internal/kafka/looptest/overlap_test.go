@@ -1,0 +1,59 @@
+//go:build synctests
+
+package looptest
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// overlaps has somebody beat every 10 ms while a record takes as long as the end of a transaction, every tenth of
+// which fails with an error. It returns how many ends began while a record was handled.
+func overlaps(w *world, failure *kerr.Error) (during int64) {
+	const takes, beats = 20 * time.Millisecond, 300
+	_, _, busy := w.slowOn(takes)
+	var ends, met atomic.Int64
+	cluster := w.kafka.Cluster()
+	cluster.ControlKey(int16(kmsg.EndTxn), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if busy.Load() > 0 {
+			met.Add(1)
+		}
+		cluster.SleepControl(func() { time.Sleep(takes) })
+		if failure == nil || ends.Add(1)%10 != 0 {
+			return nil, nil, false
+		}
+		response := request.ResponseKind().(*kmsg.EndTxnResponse)
+		response.ErrorCode = failure.Code
+		return response, nil, true
+	})
+	for range beats {
+		w.beat(0, "x")
+		w.beat(1, "y")
+		time.Sleep(takes / 2)
+	}
+	w.until("all copied", 10*time.Minute, func() bool { c := w.counts(); return c["x"] >= beats && c["y"] >= beats })
+	time.Sleep(2 * time.Second)
+	if c := w.counts(); c["x"] != beats || c["y"] != beats {
+		w.Errorf("%d and %d records were copied, must be %d each", c["x"], c["y"], beats)
+	}
+	return met.Load()
+}
+
+func TestPartitionsHandleWhileATransactionEnds(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		if met := overlaps(w, nil); met == 0 {
+			w.Error("no transaction ended while a record was handled")
+		}
+	})
+}
+
+func TestWhatIsHandledWhileACommitFailsIsNeitherLostNorDoubled(t *testing.T) {
+	for _, failure := range []*kerr.Error{kerr.UnknownServerError, kerr.TransactionAbortable, kerr.ProducerFenced} {
+		t.Run(failure.Message, func(t *testing.T) { inWorld(t, 2, func(w *world) { overlaps(w, failure) }) })
+	}
+}
