@@ -5,9 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/bare"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
@@ -34,12 +32,12 @@ func benchDetector(t *loadtest.T) {
 			writeAll(t, rig, frames)
 		}
 		to, beats, name := end(t, rig), float64(rounds*t.Users), fmt.Sprintf("%d beats a record", size.beats)
-		bare := consume(t, rig, from, to)
+		alone := measured(t, func() { t.Check(bare.Consume(t.Context(), rig.Kafka, schemas.Heartbeats, from, to-sum(from))) })
 		took := drain(t, rig, sum(from), to)
 		t.Add(name+": through the detector", beats/took.Seconds()/1e6, "M beats/s").AtLeast(size.atLeast)
 		t.Add(name+": processor", took.processor.Seconds()*1e6/beats, "µs a beat").LessIsBetter()
-		t.Add(name+": through a consumer alone", beats/bare.Seconds()/1e6, "M beats/s")
-		t.Add(name+": its processor", bare.processor.Seconds()*1e6/beats, "µs a beat")
+		t.Add(name+": through a consumer alone", beats/alone.Seconds()/1e6, "M beats/s")
+		t.Add(name+": its processor", alone.processor.Seconds()*1e6/beats, "µs a beat")
 		t.Note(fmt.Sprintf("%s: %s beats in %d partitions, drained in %s.", name, loadtest.Number(beats), t.Partitions, took.Round(time.Millisecond)))
 	}
 }
@@ -70,30 +68,6 @@ func drain(t *loadtest.T, rig *loadtest.Rig, from, to int64) cost {
 	// What was handled before we looked is not counted.
 	all := float64(to-from) / float64(max(1, to-first))
 	return cost{time.Duration(float64(took.Duration) * all), time.Duration(float64(took.processor) * all)}
-}
-
-// consume reads the same with a consumer that does nothing with it.
-func consume(t *loadtest.T, rig *loadtest.Rig, from map[int32]int64, to int64) cost {
-	at := map[int32]kgo.Offset{}
-	for p, offset := range from {
-		at[p] = kgo.NewOffset().At(offset)
-	}
-	config := rig.Kafka.WithDefaults()
-	options, err := kafka.ClientOptions(config, rig.Log)
-	t.Check(err)
-	options = append(options, kafka.FetchOptions(config)...)
-	client, err := kgo.NewClient(append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
-		schemas.Heartbeats.Name(rig.Kafka.Prefix): at}))...)
-	t.Check(err)
-	defer client.Close()
-	left := to - sum(from)
-	return measured(t, func() {
-		for left > 0 {
-			fetches := client.PollRecords(t.Context(), 100_000)
-			t.Check(fetches.Err())
-			left -= int64(fetches.NumRecords())
-		}
-	})
 }
 
 func sum(offsets map[int32]int64) (n int64) {

@@ -95,7 +95,7 @@ func TestEachDriverHasOneHome(t *testing.T) {
 		allowed []string
 		why     string
 	}{
-		{"github.com/twmb/franz-go", []string{"internal/kafka", "internal/embedded", "test"}, "services hand the consumer loop handlers and never see a Kafka client"},
+		{"github.com/twmb/franz-go", []string{"internal/kafka", "internal/embedded", "internal/testkit/bare", "test"}, "services hand the consumer loop handlers and never see a Kafka client"},
 		{"github.com/redis/go-redis", []string{"internal/redis", "lastseen/redisview", "fanout/redisbus", "bench", "test"}, "what Redis is used for must fit behind a small interface"},
 		{"github.com/jackc/pgx", []string{"internal/postgres", "lastseen/pgstore", "fanout/pggraph", "internal/testkit/pgtest", "test"}, "the durable store has a contract that SQLite keeps as well"},
 		{"modernc.org/sqlite", []string{"internal/sqlite", "lastseen/sqlitestore", "fanout/sqlitegraph"}, "the durable store has a contract that Postgres keeps as well"},
