@@ -1,7 +1,6 @@
 package httpgate
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/stillhere/stillhere/internal/strictjson"
@@ -17,7 +16,7 @@ type request struct {
 }
 
 // decodeJSON reads a body. Every error is a *schemas.FieldError.
-func decodeJSON(body []byte, n *naming, maxBeats int) (request, error) {
+func decodeJSON(body []byte, n naming, maxBeats int) (request, error) {
 	var req request
 	seen := fields{known: []string{"gateway_id", "gateway_epoch", "beats"}}
 	r := strictjson.NewReader("body", body)
@@ -56,7 +55,7 @@ func epoch(r *strictjson.Reader) (schemas.Millis, error) {
 	return schemas.Millis(n), nil
 }
 
-func (req *request) readBeats(r *strictjson.Reader, n *naming, most int) error {
+func (req *request) readBeats(r *strictjson.Reader, n naming, most int) error {
 	var over error
 	err := r.Array(func(i int) error {
 		if i >= most {
@@ -64,15 +63,11 @@ func (req *request) readBeats(r *strictjson.Reader, n *naming, most int) error {
 			return over
 		}
 		req.beats = append(req.beats, schemas.Beat{Kind: schemas.Other})
-		if n == nil {
-			return readBeat(r, &req.beats[i], nil)
+		called, err := n.readBeat(r, &req.beats[i])
+		if err != nil {
+			return err
 		}
-		var called texts
-		err := readBeat(r, &req.beats[i], &called)
-		if err == nil {
-			err = req.resolve(&req.beats[i], n, &called)
-		}
-		return err
+		return req.resolve(&req.beats[i], n, &called)
 	})
 	if over != nil {
 		return over
@@ -80,19 +75,16 @@ func (req *request) readBeats(r *strictjson.Reader, n *naming, most int) error {
 	return r.Within("beats", err)
 }
 
-var (
-	beatFields      = []string{"user_id", "device_id", "device_kind", "bye", "age_ms", "idle_ms"}
-	namedBeatFields = append(slices.Clip(beatFields), "tenant")
-)
+// beatFields are the fields of a beat; the last one only with --ids text.
+var beatFields = []string{"user_id", "device_id", "device_kind", "bye", "age_ms", "idle_ms", "tenant"}
 
-// readBeat reads one element of beats. With --ids text it puts what users and devices are called into
-// called, unless that is nil.
-func readBeat(r *strictjson.Reader, beat *schemas.Beat, called *texts) error {
+// readBeat reads one element of beats, and what it calls its user and device.
+func (n naming) readBeat(r *strictjson.Reader, beat *schemas.Beat) (called texts, err error) {
 	seen := fields{known: beatFields}
-	if called != nil {
-		seen.known = namedBeatFields
+	if !n.users.Text() {
+		seen.known = beatFields[:len(beatFields)-1]
 	}
-	err := r.Object(func(key []byte) error {
+	err = r.Object(func(key []byte) error {
 		field, err := seen.take(key)
 		if err != nil {
 			return err
@@ -102,21 +94,11 @@ func readBeat(r *strictjson.Reader, beat *schemas.Beat, called *texts) error {
 		var n int64
 		switch field {
 		case "user_id":
-			switch text, err = r.Scalar(); {
-			case err != nil:
-			case called != nil:
-				called.user = strictjson.Alias(text)
-			default:
-				beat.User, err = schemas.ParseUserID(field, string(text))
-			}
+			text, err = r.Scalar()
+			called.user = strictjson.Alias(text)
 		case "device_id":
-			switch text, err = r.Scalar(); {
-			case err != nil:
-			case called != nil:
-				called.device = strictjson.Alias(text)
-			default:
-				beat.Device, err = schemas.ParseDeviceID(field, string(text))
-			}
+			text, err = r.Scalar()
+			called.device = strictjson.Alias(text)
 		case "tenant":
 			if text, err = r.Scalar(); err == nil && text == nil {
 				err = schemas.Invalid(field, "must be a string")
@@ -137,16 +119,7 @@ func readBeat(r *strictjson.Reader, beat *schemas.Beat, called *texts) error {
 		}
 		return err
 	})
-	if err != nil || called != nil {
-		return err
-	}
-	if beat.User == 0 {
-		_, err = schemas.ParseUserID("user_id", "")
-	}
-	if err == nil && beat.Device == 0 {
-		_, err = schemas.ParseDeviceID("device_id", "")
-	}
-	return err
+	return called, err
 }
 
 // check applies the rules that concern more than one field, and the clock.

@@ -18,7 +18,6 @@ type laneKey struct {
 type lane struct {
 	key      laneKey
 	rows     []row
-	names    []schemas.Name // of the rows, with --ids text
 	index    map[device]int // into rows
 	calls    []*call        // of the rows, each once
 	inFlight int            // unacknowledged shipments
@@ -31,12 +30,13 @@ type device struct {
 
 type row struct {
 	beat  schemas.Beat
+	name  schemas.Name  // of the user, with --ids text
 	heard time.Duration // when the device reported it
 }
 
 // add adds a beat, unless the lane has a newer report of the device. added tells whether there is a
-// new row, joined whether the call is new to this lane. name is nil with --ids int.
-func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat, name *schemas.Name) (added, joined bool) {
+// new row, joined whether the call is new to this lane.
+func (l *lane) add(c *call, r row) (added, joined bool) {
 	if n := len(l.calls); n == 0 || l.calls[n-1] != c {
 		l.calls = append(l.calls, c)
 		joined = true
@@ -44,16 +44,13 @@ func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat, name *schema
 	if l.index == nil {
 		l.index = make(map[device]int)
 	}
-	d := device{beat.User, beat.Device}
+	d := device{r.beat.User, r.beat.Device}
 	i, known := l.index[d]
 	if !known {
 		l.index[d] = len(l.rows)
-		l.rows = append(l.rows, row{beat, heard})
-		if name != nil {
-			l.names = append(l.names, *name)
-		}
-	} else if heard >= l.rows[i].heard {
-		l.rows[i] = row{beat, heard}
+		l.rows = append(l.rows, r)
+	} else if r.heard >= l.rows[i].heard {
+		l.rows[i] = r
 	}
 	return !known, joined
 }
@@ -80,7 +77,7 @@ func (l *lane) seal(now time.Duration) *shipment {
 	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}
 	head := schemas.FrameHead{Gateway: l.key.gateway, GatewayEpoch: l.key.epoch}
 	beats := make([]schemas.Beat, 0, min(len(l.rows), schemas.MaxFrameRows))
-	for rest, names := l.rows, l.names; len(rest) > 0; {
+	for rest := l.rows; len(rest) > 0; {
 		n := min(len(rest), schemas.MaxFrameRows)
 		beats = beats[:0]
 		for _, r := range rest[:n] {
@@ -88,18 +85,15 @@ func (l *lane) seal(now time.Duration) *shipment {
 			beats = append(beats, r.beat)
 		}
 		value := schemas.AppendFrame(nil, head, beats)
-		if names != nil {
-			for i := range beats {
-				if !beats[i].Bye {
-					value = schemas.AppendNamedRow(value, i, names[i])
-				}
+		for i, r := range rest[:n] {
+			if !r.beat.Bye && r.name.Text != "" {
+				value = schemas.AppendNamedRow(value, i, r.name)
 			}
-			names = names[n:]
 		}
 		s.frames = append(s.frames, frame{value: value, rows: n})
 		rest = rest[n:]
 	}
-	l.rows, l.names, l.index, l.calls = nil, nil, nil, nil
+	l.rows, l.index, l.calls = nil, nil, nil
 	l.inFlight++
 	return s
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// naming resolves what a request calls users and devices, with --ids text. Otherwise it is nil.
+// naming resolves what a request calls users and devices.
 type naming struct {
 	users  identity.Users
 	caller *ingest.Caller
@@ -23,16 +23,16 @@ type texts struct {
 }
 
 // namingOf fails if the request names a tenant that it may not name.
-func (g *Gate) namingOf(r *http.Request) (*naming, error) {
+func (g *Gate) namingOf(r *http.Request) (naming, error) {
 	tenant, err := ingest.TenantOf(r, g.cfg.Users)
-	if !g.cfg.Users.Text() || err != nil && !ingest.NeedsTenant(err) {
-		return nil, err
+	if err != nil && !ingest.NeedsTenant(err) {
+		return naming{}, err
 	}
-	return &naming{users: g.cfg.Users, caller: ingest.CallerOf(r.Context()), tenant: tenant, needed: err}, nil
+	return naming{users: g.cfg.Users, caller: ingest.CallerOf(r.Context()), tenant: tenant, needed: err}, nil
 }
 
-// resolve sets the ids of a beat and appends the name of its user.
-func (req *request) resolve(beat *schemas.Beat, n *naming, called *texts) (err error) {
+// resolve sets the ids of a beat and appends the name of its user, if there is one to remember.
+func (req *request) resolve(beat *schemas.Beat, n naming, called *texts) (err error) {
 	tenant := n.tenant
 	if called.hasTenant {
 		if tenant, err = n.caller.TenantOf("tenant", called.tenant, true); err != nil {
@@ -45,7 +45,9 @@ func (req *request) resolve(beat *schemas.Beat, n *naming, called *texts) (err e
 	if beat.User, name, err = n.users.User("user_id", tenant, called.user); err != nil {
 		return err
 	}
-	req.names = append(req.names, name)
+	if name.Text != "" {
+		req.names = append(req.names, name)
+	}
 	beat.Device, err = n.users.Device("device_id", name, called.device)
 	return err
 }

@@ -13,7 +13,7 @@ import (
 
 // decodeProtobuf reads a HeartbeatsRequest. Every error is a
 // *schemas.FieldError. Unknown fields are skipped, as Protobuf wants.
-func decodeProtobuf(body []byte, n *naming, maxBeats int) (request, error) {
+func decodeProtobuf(body []byte, n naming, maxBeats int) (request, error) {
 	malformed := &schemas.FieldError{Code: "malformed", Field: "body",
 		Reason: "is not a stillhere.v1.HeartbeatsRequest in Protobuf"}
 	// Counted before they are decoded: two bytes can become a hundred.
@@ -47,9 +47,9 @@ func decodeProtobuf(body []byte, n *naming, maxBeats int) (request, error) {
 }
 
 // checkBeat checks a beat and, with --ids text, resolves its names.
-func (req *request) checkBeat(beat *schemas.Beat, b *pb.Beat, n *naming) error {
+func (req *request) checkBeat(beat *schemas.Beat, b *pb.Beat, n naming) error {
 	switch {
-	case n != nil:
+	case n.users.Text():
 		if err := req.resolve(beat, n, textsOf(b)); err != nil {
 			return err
 		}

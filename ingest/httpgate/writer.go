@@ -75,11 +75,11 @@ func (w *writer) write(
 			l = &lane{key: id}
 			w.lanes[id] = l
 		}
-		var name *schemas.Name
+		r := row{beat: beats[i], heard: received - time.Duration(beats[i].Age)*time.Millisecond}
 		if names != nil {
-			name = &names[i]
+			r.name = names[i]
 		}
-		added, joined := l.add(c, received-time.Duration(beats[i].Age)*time.Millisecond, beats[i], name)
+		added, joined := l.add(c, r)
 		if joined {
 			touched = append(touched, l)
 		}
