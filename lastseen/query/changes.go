@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -57,45 +56,14 @@ func (s *Server) changes(ctx context.Context, request *http.Request, _ http.Head
 
 // postChanges answers POST /presence/changes: the same for lists too long for a URL.
 func (s *Server) postChanges(_ context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	q, body, err := s.posted(request)
-	if err != nil {
-		return nil, err
-	}
-	users, since, err := q.decodeChanges(body)
+	p, err := s.posted(request, sinceField)
 	if err != nil {
 		return nil, err
 	}
 	// A slow sender has not used up the time for the read.
 	ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
 	defer cancel()
-	return s.changesSince(ctx, request, users, since)
-}
-
-// decodeChanges reads {"user_ids":["1",2],"since":"CURSOR"}. Every error is a *schemas.FieldError.
-func (q question) decodeChanges(body []byte) (users several, since *string, err error) {
-	r := strictjson.NewReader("body", body)
-	met := map[string]bool{}
-	err = r.Document(func(key []byte) (err error) {
-		field := string(key)
-		if met[field] {
-			return strictjson.Twice(key)
-		}
-		met[field] = true
-		switch field {
-		case idsField:
-			users, err = q.decode(r)
-		case sinceField:
-			since = new(string)
-			*since, err = r.Text(field)
-		default:
-			err = strictjson.Unknown(key)
-		}
-		return err
-	})
-	if err == nil && len(users.ids) == 0 {
-		err = errNoIDs
-	}
-	return users, since, err
+	return s.changesSince(ctx, request, p.users, p.since)
 }
 
 func (s *Server) changesSince(ctx context.Context, request *http.Request, all several, since *string) ([]byte, error) {

@@ -20,14 +20,11 @@ const maxBody = 256 << 10 // bytes
 // postBatch answers POST /presence/batch: the same as batch for lists too long for a URL, or with
 // detail the users as GET /presence/{user_id} returns them.
 func (s *Server) postBatch(_ context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	q, body, err := s.posted(request)
+	p, err := s.posted(request, "detail")
 	if err != nil {
 		return nil, err
 	}
-	users, detail, err := q.decodeBatch(body)
-	if err != nil {
-		return nil, err
-	}
+	users := p.users
 	// A slow sender has not used up the time for the read.
 	ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
 	defer cancel()
@@ -35,7 +32,7 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 	if err != nil {
 		return nil, err
 	}
-	if !detail {
+	if !p.detail {
 		return users.states(answers, header), nil
 	}
 	all := struct {
@@ -44,18 +41,54 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 	s.reader.addUnsure(ctx, users.ids, answers)
 	rows := s.reader.seenSince(ctx, users.ids, answers)
 	for i, id := range users.ids {
-		all.Users[i] = answers[i].userOf(id, q.users.Called(id, users.name(i)), &rows[i])
+		all.Users[i] = answers[i].userOf(id, users.users.Called(id, users.name(i)), &rows[i])
 	}
 	setStale(header, answers)
 	return mustJSON(all), nil
 }
 
-// posted is the query and the body of a POST.
-func (s *Server) posted(request *http.Request) (q question, body []byte, err error) {
-	if q, err = s.ask(request); err == nil {
-		body, err = bodyOf(request)
+// posted is the query and the body of a POST: {"user_ids":["1",2]} with repeated ids dropped, and one more field.
+type posted struct {
+	users  several
+	detail bool    // of a batch
+	since  *string // of changes
+}
+
+// posted reads them. Every error of the document is a *schemas.FieldError.
+func (s *Server) posted(request *http.Request, more string) (p posted, err error) {
+	q, err := s.ask(request)
+	if err != nil {
+		return p, err
 	}
-	return q, body, err
+	body, err := bodyOf(request)
+	if err != nil {
+		return p, err
+	}
+	r := strictjson.NewReader("body", body)
+	met := map[string]bool{}
+	err = r.Document(func(key []byte) (err error) {
+		field := string(key)
+		if met[field] {
+			return strictjson.Twice(key)
+		}
+		met[field] = true
+		switch {
+		case field == idsField:
+			p.users, err = q.decode(r)
+		case field != more:
+			err = strictjson.Unknown(key)
+		case field == sinceField:
+			p.since = new(string)
+			*p.since, err = r.Text(field)
+		default:
+			p.detail, err = r.Bool(field)
+		}
+		return err
+	})
+	if err == nil && len(p.users.ids) == 0 {
+		err = errNoIDs
+	}
+	return p, err
 }
 
 // bodyOf reads a body of JSON.
@@ -86,31 +119,4 @@ func bodyOf(request *http.Request) ([]byte, error) {
 		return nil, web.Refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
 	}
 	return body.Bytes(), nil
-}
-
-// decodeBatch reads {"user_ids":["1",2],"detail":true} and drops repeated ids. Every error is a
-// *schemas.FieldError.
-func (q question) decodeBatch(body []byte) (users several, detail bool, err error) {
-	r := strictjson.NewReader("body", body)
-	met := map[string]bool{}
-	err = r.Document(func(key []byte) (err error) {
-		field := string(key)
-		if met[field] {
-			return strictjson.Twice(key)
-		}
-		met[field] = true
-		switch field {
-		case idsField:
-			users, err = q.decode(r)
-		case "detail":
-			detail, err = r.Bool(field)
-		default:
-			err = strictjson.Unknown(key)
-		}
-		return err
-	})
-	if err == nil && len(users.ids) == 0 {
-		err = errNoIDs
-	}
-	return users, detail, err
 }
