@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/console"
-	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 const unknown = "-"
@@ -75,106 +75,29 @@ func settings(all map[string]any, names ...string) string {
 	return strings.Join(words, ", ")
 }
 
-// table is rows under a head.
-type table struct {
-	head []string
-	rows [][]string
-}
-
-func partitions(o *Overview) table {
-	t := table{head: []string{"PARTITION", "OWNER", "PHASE", "LAG", "BEHIND", "READS' AGE"}}
-	for _, p := range o.Partitions {
-		t.rows = append(t.rows, []string{strconv.Itoa(int(p.Partition)), orUnknown(p.Owner), p.Phase, number(p.LagRecords), seconds(p.LagSeconds), seconds(p.WatermarkAgeSeconds)})
-	}
-	return t
-}
-
-func groups(o *Overview) table {
-	t := table{head: []string{"GROUP", "STATE", "LAG", "MEMBERS"}}
-	for _, g := range o.Groups {
-		t.rows = append(t.rows, []string{g.Group, g.State, number(g.LagRecords), members(g.Members)})
-	}
-	return t
-}
-
-func members(all []console.Member) string {
-	var words []string
-	for _, m := range all {
-		words = append(words, fmt.Sprintf("%s (%d)", m.Instance, len(m.Partitions)))
-	}
-	return orNone(words)
-}
-
-func instances(o *Overview) table {
-	t := table{head: []string{"ROLE", "INSTANCE", "READY", "VERSION", "STARTED (UTC)", "HOST"}}
-	for _, i := range o.Instances {
-		ready := unknown
-		if i.Ready != nil {
-			ready = map[bool]string{true: "yes", false: "NO"}[*i.Ready]
-		}
-		started := unknown
-		if i.StartedAt != 0 {
-			started = i.StartedAt.Time().Format("2006-01-02 15:04:05")
-		}
-		t.rows = append(t.rows, []string{i.Role, i.Instance, ready, orUnknown(i.Version), started, i.Host})
-	}
-	return t
-}
-
-func gateways(o *Overview) table {
-	t := table{head: []string{"GATEWAY", "STATE", "USERS", "LAST SEEN (UTC)", "STARTED (UTC)"}}
-	for _, g := range o.Gateways {
-		t.rows = append(t.rows, []string{g.Gateway, g.State, number(g.Users), clock(g.LastSeenAt, o.At), clock(g.Epoch, o.At)})
-	}
-	return t
-}
-
 // WriteText writes the overview as tables for people.
 func WriteText(w io.Writer, o *Overview) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range append(summary(o), [2]string{"heartbeats", signing(o.Signing)}) {
-		fmt.Fprintf(out, "%s\t%s\n", line[0], printable(line[1]))
+		fmt.Fprintf(out, "%s\t%s\n", line[0], output.Shown(line[1]))
 	}
 	problems := o.Problems
 	if len(problems) == 0 {
 		problems = []string{"none known"}
 	}
 	for i, p := range problems {
-		fmt.Fprintf(out, "%s\t%s\n", map[bool]string{true: "problems"}[i == 0], printable(p))
+		fmt.Fprintf(out, "%s\t%s\n", map[bool]string{true: "problems"}[i == 0], output.Shown(p))
 	}
-	for _, t := range []table{instances(o), partitions(o), groups(o), gateways(o)} {
-		fmt.Fprintln(out)
-		t.write(out)
+	if err := out.Flush(); err != nil {
+		return err
 	}
-	return out.Flush()
-}
-
-// write writes the table with tabs between cells.
-func (t table) write(out *tabwriter.Writer) {
-	fmt.Fprintln(out, strings.Join(t.head, "\t"))
-	for _, row := range t.rows {
-		fmt.Fprintln(out, printable(strings.Join(row, "\x00")))
-	}
-}
-
-// printable replaces control characters, which names of gateways may have; cells are separated by zeros.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == 0:
-			return '\t'
-		case !strconv.IsPrint(r):
-			return '?'
+	for _, name := range []string{"instances", "partitions", "groups", "gateways"} {
+		fmt.Fprintln(w)
+		if err := WriteTable(w, o, name); err != nil {
+			return err
 		}
-		return r
-	}, text)
-}
-
-func orUnknown(text *string) string {
-	if text == nil || *text == "" {
-		return unknown
 	}
-	return *text
+	return nil
 }
 
 func orNone(words []string) string {
@@ -182,13 +105,6 @@ func orNone(words []string) string {
 		return unknown
 	}
 	return strings.Join(words, ", ")
-}
-
-func number(n *int64) string {
-	if n == nil {
-		return unknown
-	}
-	return grouped(*n)
 }
 
 // grouped writes 1234567 as 1,234,567.
@@ -215,15 +131,4 @@ func seconds(s *float64) string {
 		return unknown
 	}
 	return strconv.FormatFloat(*s, 'f', 1, 64) + "s"
-}
-
-// clock is an instant, with its day unless that is the day of now.
-func clock(at, now schemas.Millis) string {
-	if at == 0 {
-		return unknown
-	}
-	if at.Time().Format(time.DateOnly) == now.Time().Format(time.DateOnly) {
-		return at.Time().Format(time.TimeOnly)
-	}
-	return at.Time().Format(time.DateTime)
 }
