@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -81,6 +82,7 @@ type (
 
 // Export is where an export is read from.
 type Export struct {
+	Users identity.Users
 	Store ExportStore
 	Graph *graph.Store // nil: there is none
 	// Status returns the newest status of a user that was written after an instant; nil: there is none. The
@@ -101,7 +103,7 @@ type ExportStore interface {
 
 // Write writes everything that is held of a user, as JSON lines. In int mode there is no name.
 func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Name, to io.Writer) error {
-	lines, shown := json.NewEncoder(to), shownAs(user, name)
+	lines, shown := json.NewEncoder(to), x.Users.Called(user, name).Shown()
 	users, err := x.Store.Users(ctx, []schemas.UserID{user})
 	if err != nil {
 		return err
@@ -134,14 +136,13 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	if err != nil || x.Graph == nil {
 		return err
 	}
-	text := name.Text != ""
-	err = x.writeEdges(ctx, lines, "follower", text, func(after schemas.UserID) ([]schemas.UserID, error) {
+	err = x.writeEdges(ctx, lines, "follower", func(after schemas.UserID) ([]schemas.UserID, error) {
 		return x.Graph.Page(ctx, nil, user, after, graph.LastID, edgesAtOnce)
 	})
 	if err != nil {
 		return err
 	}
-	return x.writeEdges(ctx, lines, "follows", text, func(after schemas.UserID) ([]schemas.UserID, error) {
+	return x.writeEdges(ctx, lines, "follows", func(after schemas.UserID) ([]schemas.UserID, error) {
 		return x.Graph.Followed(ctx, user, after, edgesAtOnce)
 	})
 }
@@ -225,33 +226,21 @@ func (s *Statuses) Of(ctx context.Context, user schemas.UserID, after schemas.Mi
 
 const edgesAtOnce = 10_000
 
-// shownAs is a user in a line.
-func shownAs(user schemas.UserID, name schemas.Name) schemas.NamedUser {
-	if name.Text == "" {
-		return schemas.NamedUser{UserID: new(user.String())}
-	}
-	return name.Shown()
-}
-
 // writeEdges writes the pages that next returns, each after the last user of the one before. In text mode
 // user_id is null where the name is not known.
-func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string, text bool,
+func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string,
 	next func(after schemas.UserID) ([]schemas.UserID, error)) error {
 	for after := schemas.UserID(0); ctx.Err() == nil; {
 		page, err := next(after)
 		var names graph.Names
-		if err == nil && text {
+		if err == nil && x.Users.Text() {
 			names, err = x.namesOf(ctx, page)
 		}
 		if err != nil {
 			return err
 		}
 		for _, other := range page {
-			shown := names[other].Shown()
-			if !text {
-				shown = shownAs(other, schemas.Name{})
-			}
-			if err := lines.Encode(edgeLine{kind, shown}); err != nil {
+			if err := lines.Encode(edgeLine{kind, x.Users.Called(other, names[other]).Shown()}); err != nil {
 				return fmt.Errorf("writing the export: %w", err)
 			}
 		}

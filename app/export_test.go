@@ -10,14 +10,16 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
-	t.Parallel()
+// emptyStores are a store and a graph in files.
+func emptyStores(t *testing.T) (*sqlitestore.Store, *graph.Store) {
+	t.Helper()
 	dir := t.TempDir()
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(dir, "s.db")
@@ -25,12 +27,18 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Close() }()
+	t.Cleanup(func() { _ = s.Close() })
 	edges, err := app.OpenGraph(t.Context(), app.Store{SQLite: filepath.Join(dir, "g.db")}, pgstore.Defaults())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer edges.Close()
+	t.Cleanup(edges.Close)
+	return s, edges
+}
+
+func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	s, edges := emptyStores(t)
 	const at = schemas.Millis(1_763_700_000_000)
 	var changes []*schemas.Transition
 	for user := schemas.UserID(1); user <= 2; user++ {
@@ -95,19 +103,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 
 func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	config := sqlitestore.Defaults()
-	config.Path = filepath.Join(dir, "s.db")
-	s, err := sqlitestore.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	edges, err := app.OpenGraph(t.Context(), app.Store{SQLite: filepath.Join(dir, "g.db")}, pgstore.Defaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer edges.Close()
+	s, edges := emptyStores(t)
 	name := func(text string) schemas.Name { return schemas.Name{Tenant: "acme", Text: text} }
 	names := graph.Names{1: name("ann"), 2: name("never")}
 	if _, err := edges.Load(t.Context(), "file", 0, 1, []graph.Edge{{User: 1, Follower: 2}}, names); err != nil {
@@ -126,7 +122,7 @@ func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := (app.Export{Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out); err != nil {
+	if err := (app.Export{Users: identity.Named(identity.Key{1}), Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"type":"follower","user_id":"never","tenant":"acme"}

@@ -99,7 +99,7 @@ func (c *topicsACLs) print(grants []admin.Grant) error {
 	case output.JSON: // on one line
 		return json.NewEncoder(os.Stdout).Encode(grants)
 	case output.JSONL, output.CSV, output.Parquet:
-		return printRows(c.Output, rowsOf(grants), grantColumns, itself)
+		return printRows(c.Output, rowsOf(grants), grantColumns)
 	}
 	for _, g := range grants {
 		if c.Output == "commands" {

@@ -27,8 +27,8 @@ type outputFlag struct {
 func (f *outputFlag) AfterApply() error { return output.Check(os.Stdout, f.Output) }
 
 // printRows prints rows on standard output.
-func printRows[R any](format string, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any) error {
-	return output.Write(os.Stdout, format, rows, columns, object)
+func printRows[R any](format string, rows iter.Seq2[R, error], columns []output.Column[R]) error {
+	return output.Write(os.Stdout, format, rows, columns)
 }
 
 // printObject prints one object that has rows: JSON as the object, other formats as the rows.
@@ -36,7 +36,7 @@ func printObject[R any](format string, object any, rows iter.Seq2[R, error], col
 	if format == output.JSON {
 		return printJSON(object)
 	}
-	return printRows(format, rows, columns, itself)
+	return printRows(format, rows, columns)
 }
 
 // linesFlag is the flag of commands that print plain lines for shells, unless another format is asked for.
@@ -48,10 +48,9 @@ type linesFlag struct {
 func (f *linesFlag) AfterApply() error { return output.Check(os.Stdout, f.Output) }
 
 // printLinesOr prints rows in the format of the flag, else as lines. A line shows texts of somebody with output.Shown.
-func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any,
-	line func(R) string) error {
+func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output.Column[R], line func(R) string) error {
 	if f.Output != "" {
-		return printRows(f.Output, rows, columns, object)
+		return printRows(f.Output, rows, columns)
 	}
 	out := bufio.NewWriter(os.Stdout)
 	for row, err := range rows {
@@ -64,9 +63,6 @@ func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output
 	}
 	return out.Flush()
 }
-
-// itself is a row that JSON has as it is.
-func itself[R any](row R) any { return row }
 
 // rowsOf are values that cannot fail.
 func rowsOf[R any](all []R) iter.Seq2[R, error] {

@@ -89,7 +89,7 @@ func (c *getCommand) Run(ctx context.Context, parsed *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	return printRows(c.Output, rowsOf(found), presenceColumns, itself)
+	return printRows(c.Output, rowsOf(found), presenceColumns)
 }
 
 // read asks for one user as such, so that a refusal is one, and for more in batches.
@@ -178,7 +178,7 @@ func (c *historyCommand) Run(ctx context.Context) error {
 			}
 		}
 	}
-	err = printRows(c.Output, noting, changeColumns, itself)
+	err = printRows(c.Output, noting, changeColumns)
 	switch {
 	case err != nil:
 	case !found:

@@ -33,38 +33,17 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 			}
 			return printCount(c.linesFlag, n)
 		}
-		text := of.users.Text()
-		return printLinesOr(c.linesFlag, followersOf(ctx, store, of.users, user, c.Limit), followerColumns(text), follower.object,
-			func(f follower) string { return output.Shown(f.text()) })
+		return printLinesOr(c.linesFlag, followersOf(ctx, store, of.users, user, c.Limit), followerColumns,
+			func(f follower) string { return output.Shown(f.User) })
 	})
 }
 
 // follower is a row.
 type follower struct {
-	id   schemas.UserID
-	name *string // in text mode; empty: not known
+	User string `json:"user_id"` // empty: the name is not known
 }
 
-func (f follower) text() string {
-	if f.name != nil {
-		return *f.name
-	}
-	return f.id.String()
-}
-
-// object is the row in JSON, with the user as the API has it.
-func (f follower) object() any {
-	return struct {
-		User string `json:"user_id"`
-	}{f.text()}
-}
-
-func followerColumns(text bool) []output.Column[follower] {
-	if text {
-		return []output.Column[follower]{{Name: "user_id", Head: "USER", Value: func(f follower) any { return f.text() }}}
-	}
-	return []output.Column[follower]{{Name: "user_id", Head: "USER", Value: func(f follower) any { return f.id }}}
-}
+var followerColumns = []output.Column[follower]{{Name: "user_id", Head: "USER", Value: func(f follower) any { return f.User }}}
 
 // printCount prints how many followers there are.
 func printCount(f linesFlag, n int64) error {
@@ -76,7 +55,7 @@ func printCount(f linesFlag, n int64) error {
 	}
 	return printLinesOr(f, rowsOf([]count{{n}}), []output.Column[count]{
 		{Name: "followers", Head: "FOLLOWERS", Value: func(c count) any { return c.Followers }},
-	}, itself, func(c count) string { return strconv.FormatInt(c.Followers, 10) })
+	}, func(c count) string { return strconv.FormatInt(c.Followers, 10) })
 }
 
 // followersOf are the first followers of a user; limit 0: all. They are read by pages.
@@ -101,12 +80,7 @@ func followersOf(ctx context.Context, store *graph.Store, users identity.Users, 
 				return
 			}
 			for _, id := range page {
-				one := follower{id: id}
-				if users.Text() {
-					name := names[id].Text
-					one.name = &name
-				}
-				if !yield(one, nil) {
+				if !yield(follower{users.Called(id, names[id]).Text}, nil) {
 					return
 				}
 			}

@@ -93,6 +93,6 @@ func (c *identityCommand) ids() error {
 	err = printLinesOr(c.linesFlag, rowsOf(rows), []output.Column[identityOf]{
 		{Name: "user_id", Head: "USER ID", Value: func(i identityOf) any { return i.ID }},
 		{Name: "name", Head: "NAME", Value: func(i identityOf) any { return i.Name }},
-	}, itself, func(i identityOf) string { return fmt.Sprintf("%d\t%s", i.ID, output.Shown(i.Name)) })
+	}, func(i identityOf) string { return fmt.Sprintf("%d\t%s", i.ID, output.Shown(i.Name)) })
 	return errors.Join(append(faults, err)...)
 }

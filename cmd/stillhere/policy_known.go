@@ -192,5 +192,5 @@ func (c *policyShow) showAll(ctx context.Context, cluster kafka.Config) error {
 	if err != nil {
 		return err
 	}
-	return printRows(c.Output, rowsOf(all), policyColumns, itself)
+	return printRows(c.Output, rowsOf(all), policyColumns)
 }

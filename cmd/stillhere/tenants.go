@@ -132,7 +132,7 @@ func (c *tenantsShow) all(d *tenants.Directory) error {
 		fmt.Fprintln(table, "\t"+t.Note)
 	}
 	if c.Output != output.TableFormat {
-		return printRows(c.Output, rowsOf(reports), tenantColumns(), itself)
+		return printRows(c.Output, rowsOf(reports), tenantColumns())
 	}
 	return table.Flush()
 }

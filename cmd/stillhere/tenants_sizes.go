@@ -55,5 +55,5 @@ func (c *tenantsShow) sizes(ctx context.Context) (err error) {
 			reports[i].Changes = &sizes[i].Changes
 		}
 	}
-	return printRows(c.Output, rowsOf(reports), sizeColumns(changes), itself)
+	return printRows(c.Output, rowsOf(reports), sizeColumns(changes))
 }

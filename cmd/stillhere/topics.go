@@ -83,7 +83,7 @@ var topicColumns = []output.Column[admin.TopicReport]{
 
 func (c *topicsApply) print(reports []admin.TopicReport) error {
 	if c.Output != output.TableFormat {
-		return printRows(c.Output, rowsOf(reports), topicColumns, itself)
+		return printRows(c.Output, rowsOf(reports), topicColumns)
 	}
 	for _, r := range reports {
 		what := "is there"

@@ -75,7 +75,7 @@ func (c *getCommand) watch(ctx context.Context, parsed *kong.Context) error {
 // shower prints a user.
 func (c *getCommand) shower() (func(schemas.User) error, error) {
 	if c.Output != output.TableFormat {
-		rows, err := output.NewWriter(os.Stdout, c.Output, presenceColumns, itself)
+		rows, err := output.NewWriter(os.Stdout, c.Output, presenceColumns)
 		if err == nil {
 			err = rows.Flush() // the head
 		}

@@ -57,7 +57,7 @@ type rows[T any] struct {
 
 func newRows[T any](out io.Writer, format string, of func(*Overview) []T, columns []output.Column[row[T]]) (Rows, error) {
 	at := output.Column[row[T]]{Name: "at", Value: func(r row[T]) any { return r.at }}
-	w, err := output.NewWriter(out, format, append([]output.Column[row[T]]{at}, columns...), func(r row[T]) any { return r })
+	w, err := output.NewWriter(out, format, append([]output.Column[row[T]]{at}, columns...))
 	if err != nil {
 		return nil, err
 	}

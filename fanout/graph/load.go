@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
@@ -167,7 +166,7 @@ func (l *load) take(text []byte) {
 		return
 	}
 	edge, names, err := ParseEdge(l.o.Users, l.o.Tenant, text)
-	if err == nil && l.o.Users.Text() {
+	if err == nil && names[0].Text != "" {
 		err = errors.Join(l.names.Add(edge.User, names[0]), l.names.Add(edge.Follower, names[1]))
 	}
 	if err != nil {
@@ -212,26 +211,17 @@ func ParseEdge(users identity.Users, tenant string, text []byte) (e Edge, names 
 	if len(text) > maxLine-1 {
 		return Edge{}, names, errors.New("the line is too long")
 	}
+	if !users.Text() {
+		text = bytes.ReplaceAll(text, []byte(", "), []byte{','})
+	}
 	user, follower, ok := bytes.Cut(text, []byte{'\t'})
-	switch {
-	case ok:
-	case users.Text():
+	if !ok {
 		if user, follower, err = cutNames(text); err != nil {
 			return Edge{}, names, err
 		}
-		ok = true
-	default:
-		user, follower, ok = bytes.Cut(text, []byte{','})
 	}
-	if !ok {
-		return Edge{}, names, fmt.Errorf("%q is not user,follower", text)
-	}
-	if users.Text() {
-		if e.User, names[0], err = users.User("user", tenant, string(user)); err == nil {
-			e.Follower, names[1], err = users.User("follower", tenant, string(follower))
-		}
-	} else if e.User, err = parseID("user", user); err == nil {
-		e.Follower, err = parseID("follower", follower)
+	if e.User, names[0], err = users.User("user", tenant, string(user)); err == nil {
+		e.Follower, names[1], err = users.User("follower", tenant, string(follower))
 	}
 	switch {
 	case err != nil:
@@ -257,12 +247,4 @@ func cutNames(text []byte) (user, follower []byte, err error) {
 		return nil, nil, fmt.Errorf("%q is not user,follower; put names with commas or quotes in quotes, or a tab between both", text)
 	}
 	return []byte(columns[0]), []byte(columns[1]), nil
-}
-
-func parseID(field string, text []byte) (schemas.UserID, error) {
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s: %q must be between 1 and 9223372036854775807", field, text)
-	}
-	return schemas.UserID(n), nil
 }

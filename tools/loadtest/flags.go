@@ -51,5 +51,5 @@ func (f *Flags) write(out io.Writer, report *Report) error {
 	case output.TableFormat:
 		return report.WriteText(out)
 	}
-	return output.Write(out, f.Output, report.rows(), figureColumns, func(r figureRow) any { return r })
+	return output.Write(out, f.Output, report.rows(), figureColumns)
 }

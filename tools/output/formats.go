@@ -32,15 +32,15 @@ type formatted struct {
 }
 
 // newFormatted writes rows like zero.
-func newFormatted(out io.Writer, format string, columns []column, zero any, object func(row any) any) (formatted, error) {
+func newFormatted(out io.Writer, format string, columns []column, zero any) (formatted, error) {
 	nothing := func() error { return nil }
 	switch format {
 	case JSONL:
 		lines := json.NewEncoder(out)
-		return formatted{func(row any) error { return lines.Encode(object(row)) }, nothing, nothing}, nil
+		return formatted{lines.Encode, nothing, nothing}, nil
 	case JSON:
 		all := NewArray(out)
-		return formatted{func(row any) error { return all.Add(object(row)) }, all.Flush, all.Close}, nil
+		return formatted{all.Add, all.Flush, all.Close}, nil
 	case CSV:
 		w := csv.NewWriter(out)
 		flush := func() error { w.Flush(); return w.Error() }

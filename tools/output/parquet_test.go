@@ -65,7 +65,7 @@ func TestParquetHasTheColumnsWithTheirTypesAndNulls(t *testing.T) {
 	}
 	for n := range len(rows) + 1 {
 		var out bytes.Buffer
-		w, err := NewWriter(&out, Parquet, sortColumns, func(s sorts) any { return s })
+		w, err := NewWriter(&out, Parquet, sortColumns)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestAColumnOfAnotherTypeIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{nil, map[string]int{}, []int{1}, (*[]int)(nil), (*schemas.Millis)(nil)} {
 		columns := []Column[int]{{Name: "c", Value: func(int) any { return value }}}
-		if _, err := NewWriter(new(bytes.Buffer), Parquet, columns, func(i int) any { return i }); err == nil {
+		if _, err := NewWriter(new(bytes.Buffer), Parquet, columns); err == nil {
 			t.Errorf("a column of %T passes", value)
 		}
 	}

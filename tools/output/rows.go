@@ -30,10 +30,10 @@ type Column[R any] struct {
 	Value func(R) any
 }
 
-// Write writes values in a format: in JSON as object makes them, else by columns. An error of rows ends it and is
+// Write writes values in a format: in JSON as they are, else by columns. An error of rows ends it and is
 // returned unchanged.
-func Write[R any](out io.Writer, format string, rows iter.Seq2[R, error], columns []Column[R], object func(R) any) error {
-	w, err := NewWriter(out, format, columns, object)
+func Write[R any](out io.Writer, format string, rows iter.Seq2[R, error], columns []Column[R]) error {
+	w, err := NewWriter(out, format, columns)
 	if err != nil {
 		return err
 	}
@@ -52,13 +52,13 @@ func Write[R any](out io.Writer, format string, rows iter.Seq2[R, error], column
 type Writer[R any] struct{ formatted }
 
 // NewWriter makes a writer, as Write has it. An error of Parquet on a terminal is ErrTerminal.
-func NewWriter[R any](out io.Writer, format string, columns []Column[R], object func(R) any) (*Writer[R], error) {
+func NewWriter[R any](out io.Writer, format string, columns []Column[R]) (*Writer[R], error) {
 	all := make([]column, len(columns))
 	for i, c := range columns {
 		all[i] = column{c.Name, c.Head, func(row any) any { return c.Value(row.(R)) }} //nolint:errcheck,forcetypeassert // of Write
 	}
 	var zero R
-	w, err := newFormatted(out, format, all, zero, func(row any) any { return object(row.(R)) }) //nolint:errcheck,forcetypeassert // of Write
+	w, err := newFormatted(out, format, all, zero)
 	if err != nil {
 		return nil, err
 	}

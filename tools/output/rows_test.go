@@ -56,7 +56,7 @@ func TestNoTextOfACSVFileIsAFormulaAndNumbersStayNumbers(t *testing.T) {
 	} {
 		var out strings.Builder
 		rows := func(yield func(cell, error) bool) { yield(cell{text, &text, []string{text, "x"}, -7, -0.5, -1}, nil) }
-		if err := Write(&out, CSV, rows, columns, func(c cell) any { return c }); err != nil {
+		if err := Write(&out, CSV, rows, columns); err != nil {
 			t.Fatal(err)
 		}
 		all, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
@@ -94,19 +94,17 @@ func TestTheSameRowsAreWrittenInEachFormat(t *testing.T) {
 `,
 	} {
 		var out strings.Builder
-		if err := Write(&out, format, fruits(nil), fruitColumns, itself); err != nil || out.String() != want {
+		if err := Write(&out, format, fruits(nil), fruitColumns); err != nil || out.String() != want {
 			t.Errorf("%s: %v\n%s\nwant:\n%s", format, err, out.String(), want)
 		}
 	}
 }
 
-func itself(f fruit) any { return f }
-
 func TestNoRowsAreADocumentOfEachFormat(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{"table": "NAME  RIPE (UTC)  IN  ONLY HERE\n", "csv": "name,ripe,in\n", "jsonl": "", "json": "[]\n"} {
 		var out strings.Builder
-		if err := Write(&out, format, func(func(fruit, error) bool) {}, fruitColumns, itself); err != nil || out.String() != want {
+		if err := Write(&out, format, func(func(fruit, error) bool) {}, fruitColumns); err != nil || out.String() != want {
 			t.Errorf("%s: %v\n%s\nwant:\n%s", format, err, out.String(), want)
 		}
 	}
@@ -118,15 +116,15 @@ func TestAnErrorOfARowIsTheErrorOfAll(t *testing.T) {
 	for _, format := range []string{"table", "csv", "jsonl", "json", "parquet"} {
 		first := func(yield func(fruit, error) bool) { yield(fruit{}, broken) }
 		out := new(strings.Builder)
-		if err := Write(out, format, fruits(broken), fruitColumns, itself); !errors.Is(err, broken) {
+		if err := Write(out, format, fruits(broken), fruitColumns); !errors.Is(err, broken) {
 			t.Errorf("%s: got %v", format, err)
 		}
 		out.Reset()
-		if err := Write(out, format, first, fruitColumns, itself); !errors.Is(err, broken) || out.String() != "" && out.String() != "PAR1" {
+		if err := Write(out, format, first, fruitColumns); !errors.Is(err, broken) || out.String() != "" && out.String() != "PAR1" {
 			t.Errorf("%s: %v, but %q is written before the first row", format, err, out)
 		}
 	}
-	if err := Write(new(strings.Builder), "xml", fruits(nil), fruitColumns, itself); err == nil {
+	if err := Write(new(strings.Builder), "xml", fruits(nil), fruitColumns); err == nil {
 		t.Error("a format that is not known passes")
 	}
 }
