@@ -17,14 +17,13 @@ type bulk struct {
 // decodeBulk reads a body with at most so many entries. Every error is a *schemas.FieldError that
 // names the entry.
 func decodeBulk(body []byte, most int, users users) (b bulk, err error) {
-	seen := map[string]bool{}
+	seen := strictjson.Fields{Known: []string{"add", "remove", "mutual"}}
 	r := strictjson.NewReader("body", body)
-	err = r.Document(func(key []byte) (err error) {
-		field := string(key)
-		if seen[field] {
-			return strictjson.Twice(key)
+	err = r.Document(func(key []byte) error {
+		field, err := seen.Take(key)
+		if err != nil {
+			return err
 		}
-		seen[field] = true
 		switch field {
 		case "add":
 			b.add, err = edges(r, field, users)
@@ -32,8 +31,6 @@ func decodeBulk(body []byte, most int, users users) (b bulk, err error) {
 			b.remove, err = edges(r, field, users)
 		case "mutual":
 			b.mutual, err = r.Bool(field)
-		default:
-			err = strictjson.Unknown(key)
 		}
 		return err
 	})
@@ -100,22 +97,21 @@ func edges(r *strictjson.Reader, list string, users users) (all []graph.Edge, er
 }
 
 func edge(r *strictjson.Reader, users users) (e graph.Edge, err error) {
+	seen := strictjson.Fields{Known: []string{"user_id", "follower_id"}}
 	err = r.Object(func(key []byte) error {
-		var to *schemas.UserID
-		switch string(key) {
-		case "user_id":
-			to = &e.User
-		case "follower_id":
-			to = &e.Follower
-		default:
-			return strictjson.Unknown(key)
-		}
-		if *to != 0 {
-			return strictjson.Twice(key)
+		field, err := seen.Take(key)
+		if err != nil {
+			return err
 		}
 		text, err := r.Scalar()
-		if err == nil {
-			*to, err = users.parse(string(key), string(text))
+		if err != nil {
+			return err
+		}
+		id, err := users.parse(field, string(text))
+		if field == "user_id" {
+			e.User = id
+		} else {
+			e.Follower = id
 		}
 		return err
 	})

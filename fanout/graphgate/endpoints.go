@@ -3,12 +3,8 @@ package graphgate
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
-	"os"
 	"strconv"
-	"time"
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/tenants"
@@ -81,7 +77,8 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	if err != nil {
 		return nil, err
 	}
-	body, err := s.readBody(w, r)
+	body, err := web.ReadBody(w, r, int(s.config.MaxBody), s.config.Timeout, web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body",
+		"must have at most "+strconv.FormatInt(s.config.MaxBody, 10)+" bytes"))
 	if err != nil {
 		return nil, err
 	}
@@ -105,25 +102,6 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		Added   int64 `json:"added"`
 		Removed int64 `json:"removed"`
 	}{added, removed})
-}
-
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	// A recorder of a test has no deadline, and no slow client.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.Timeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.MaxBody))
-	// Otherwise the HTTP server would later take the deadline for a lost client.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return nil, web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body",
-			"must have at most "+strconv.FormatInt(s.config.MaxBody, 10)+" bytes")
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, web.Refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in "+s.config.Timeout.String())
-	case err != nil:
-		return nil, web.Refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
-	}
-	return body, nil
 }
 
 // list answers with a page of followers, in the order of their ids.

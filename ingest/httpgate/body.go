@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,8 +38,7 @@ func formatOf(r *http.Request) (format, error) {
 	case err != nil:
 	case isProtobuf(kind):
 		return protobufFormat, nil
-	case kind == "application/json", strings.HasSuffix(kind, "+json"), kind == "text/plain",
-		kind == "application/x-www-form-urlencoded":
+	case web.IsJSON(kind):
 		return jsonFormat, nil
 	}
 	return 0, web.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type",
@@ -68,39 +66,19 @@ func senderOf(caller *ingest.Caller) sender {
 	return sender{true, caller.User, caller.Gateway, caller.Tenant}
 }
 
-// firstRead is the buffer of a body before any of it has arrived.
-const firstRead = 16 << 10 // bytes
-
 // readBody reads a body of at most limit bytes, before and after decompression.
 func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
-	if r.ContentLength > int64(limit) {
-		return nil, tooLong(limit) // unread, which costs the connection
-	}
 	who := senderOf(ingest.CallerOf(r.Context()))
 	if !g.incomplete.Take(who) {
 		return nil, web.RefuseFor(time.Second, http.StatusTooManyRequests, web.TooMany, "body",
 			"has to wait: "+strconv.Itoa(g.incomplete.Most())+" bodies of this caller have not arrived in full")
 	}
 	defer g.incomplete.Give(who)
-	// A recorder of a test has no deadline, and no slow client.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.cfg.HTTP.BodyTimeout))
-	var body bytes.Buffer
-	// Memory follows what has arrived, not what was announced.
-	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit)))
-	// Otherwise the HTTP server would later take the deadline for a lost client.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return nil, tooLong(limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, web.Refuse(http.StatusRequestTimeout, "body_timeout", "body",
-			"did not arrive in "+g.cfg.HTTP.BodyTimeout.String())
-	case err != nil:
-		return nil, web.Refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
+	body, err := web.ReadBody(w, r, limit, g.cfg.HTTP.BodyTimeout, tooLong(limit))
+	if err != nil {
+		return nil, err
 	}
-	return g.decompress(r.Header.Get("Content-Encoding"), body.Bytes(), limit)
+	return g.decompress(r.Header.Get("Content-Encoding"), body, limit)
 }
 
 func tooLong(limit int) error {

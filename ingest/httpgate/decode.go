@@ -18,10 +18,10 @@ type request struct {
 // decodeJSON reads a body. Every error is a *schemas.FieldError.
 func decodeJSON(body []byte, n naming, maxBeats int) (request, error) {
 	var req request
-	seen := fields{known: []string{"gateway_id", "gateway_epoch", "beats"}}
+	seen := strictjson.Fields{Known: []string{"gateway_id", "gateway_epoch", "beats"}}
 	r := strictjson.NewReader("body", body)
 	err := r.Document(func(key []byte) error {
-		field, err := seen.take(key)
+		field, err := seen.Take(key)
 		if err != nil {
 			return err
 		}
@@ -80,12 +80,12 @@ var beatFields = []string{"user_id", "device_id", "device_kind", "bye", "age_ms"
 
 // readBeat reads one element of beats, and what it calls its user and device.
 func (n naming) readBeat(r *strictjson.Reader, beat *schemas.Beat) (called texts, err error) {
-	seen := fields{known: beatFields}
+	seen := strictjson.Fields{Known: beatFields}
 	if !n.users.Text() {
-		seen.known = beatFields[:len(beatFields)-1]
+		seen.Known = beatFields[:len(beatFields)-1]
 	}
 	err = r.Object(func(key []byte) error {
-		field, err := seen.take(key)
+		field, err := seen.Take(key)
 		if err != nil {
 			return err
 		}
@@ -141,24 +141,4 @@ func (req *request) check(now schemas.Millis) error {
 
 func tooMany(most int) error {
 	return schemas.Invalid("beats", "must have at most "+strconv.Itoa(most)+" elements")
-}
-
-// fields are the fields of an object, each allowed once.
-type fields struct {
-	known []string
-	seen  uint8 // a bit for each of known
-}
-
-func (f *fields) take(key []byte) (string, error) {
-	for i, name := range f.known {
-		if string(key) != name {
-			continue
-		}
-		if f.seen&(1<<i) != 0 {
-			return "", strictjson.Twice(key)
-		}
-		f.seen |= 1 << i
-		return name, nil
-	}
-	return "", strictjson.Unknown(key)
 }

@@ -52,10 +52,10 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 
 func decodeVisibility(body []byte) (schemas.Visibility, error) {
 	var visibility schemas.Visibility
-	seen := fields{known: []string{"visibility"}}
+	seen := strictjson.Fields{Known: []string{"visibility"}}
 	r := strictjson.NewReader("body", body)
 	err := r.Document(func(key []byte) error {
-		field, err := seen.take(key)
+		field, err := seen.Take(key)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,27 @@ func Twice(key []byte) error {
 	return &schemas.FieldError{Code: "repeated_field", Field: string(key), Reason: "is given twice"}
 }
 
+// Fields are the fields of an object, at most eight, each allowed once.
+type Fields struct {
+	Known []string
+	seen  uint8 // a bit for each of Known
+}
+
+// Take returns the field of a key.
+func (f *Fields) Take(key []byte) (string, error) {
+	for i, name := range f.Known {
+		if string(key) != name {
+			continue
+		}
+		if f.seen&(1<<i) != 0 {
+			return "", Twice(key)
+		}
+		f.seen |= 1 << i
+		return name, nil
+	}
+	return "", Unknown(key)
+}
+
 // Within puts the field of err under outer: user_id in beats[3] is
 // beats[3].user_id. Errors about the whole document stay as they are.
 func (r *Reader) Within(outer string, err error) error {

@@ -1,12 +1,9 @@
 package query
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"mime"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 
@@ -65,19 +62,16 @@ func (s *Server) posted(request *http.Request, more string) (p posted, err error
 		return p, err
 	}
 	r := strictjson.NewReader("body", body)
-	met := map[string]bool{}
-	err = r.Document(func(key []byte) (err error) {
-		field := string(key)
-		if met[field] {
-			return strictjson.Twice(key)
+	seen := strictjson.Fields{Known: []string{idsField, more}}
+	err = r.Document(func(key []byte) error {
+		field, err := seen.Take(key)
+		if err != nil {
+			return err
 		}
-		met[field] = true
-		switch {
-		case field == idsField:
+		switch field {
+		case idsField:
 			p.users, err = q.decode(r)
-		case field != more:
-			err = strictjson.Unknown(key)
-		case field == sinceField:
+		case sinceField:
 			p.since = new(string)
 			*p.since, err = r.Text(field)
 		default:
@@ -95,28 +89,12 @@ func (s *Server) posted(request *http.Request, more string) (p posted, err error
 func bodyOf(request *http.Request) ([]byte, error) {
 	header := request.Header.Get("Content-Type")
 	kind, _, err := mime.ParseMediaType(header)
-	// What curl -d and scripts send counts as JSON, as for heartbeats.
-	if header != "" && (err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") &&
-		kind != "text/plain" && kind != "application/x-www-form-urlencoded") {
+	if header != "" && (err != nil || !web.IsJSON(kind)) {
 		return nil, web.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type", "must be application/json")
 	}
 	if encoding := request.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, web.Refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must not be set")
 	}
-	tooLong := web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body", "must have at most "+strconv.Itoa(maxBody)+" bytes")
-	if request.ContentLength > maxBody {
-		return nil, tooLong
-	}
-	var body bytes.Buffer
-	_, err = body.ReadFrom(http.MaxBytesReader(nil, request.Body, maxBody))
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return nil, tooLong
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, web.Refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in time")
-	case err != nil:
-		return nil, web.Refuse(http.StatusBadRequest, web.Malformed, "body", "ended before it was complete")
-	}
-	return body.Bytes(), nil
+	return web.ReadBody(nil, request, maxBody, 0,
+		web.Refuse(http.StatusRequestEntityTooLarge, web.TooLarge, "body", "must have at most "+strconv.Itoa(maxBody)+" bytes"))
 }
