@@ -19,10 +19,7 @@ type Entry struct {
 	Erased  schemas.Version // that of the user's erasure, while the status names it
 }
 
-// Decode reads a record of presence.status.
-func Decode(r *schemas.Record) (Entry, error) { return decode(r, nil) }
-
-// Checked is Decode for statuses that check accepts.
+// Checked decodes records of presence.status that check accepts; nil: all.
 func Checked(check func(*schemas.Record, *schemas.Status) error) func(*schemas.Record) (Entry, error) {
 	return func(r *schemas.Record) (Entry, error) { return decode(r, check) }
 }

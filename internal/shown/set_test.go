@@ -26,7 +26,7 @@ func TestTheSetIsTheNewestRecordOfEveryUser(t *testing.T) {
 					Version:    schemas.Version(rapid.Int64Range(1, 100).Draw(t, "version"))}
 				record.Value, want[user] = s.Encode(), s
 			}
-			seen, err := Decode(record)
+			seen, err := decode(record, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestTheSetIsTheNewestRecordOfEveryUser(t *testing.T) {
 func TestAStatusThatCannotBeReadIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, r := range []schemas.Record{{Key: []byte("x")}, {Key: schemas.UserID(1).Key(), Value: []byte{0xff}}} {
-		if _, err := Decode(&r); !schemas.IsInvalid(err) {
+		if _, err := decode(&r, nil); !schemas.IsInvalid(err) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestAnErasureIsKnownAsLongAsTheStatusNamesIt(t *testing.T) {
 		value  []byte
 		erased bool
 	}{{status.Encode(), true}, {nil, false}} {
-		e, err := Decode(&schemas.Record{Key: status.User.Key(), Value: c.value})
+		e, err := decode(&schemas.Record{Key: status.User.Key(), Value: c.value}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

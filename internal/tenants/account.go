@@ -56,13 +56,21 @@ func (a *Account) Beats(n int) *OverQuota {
 	if a == nil || n == 0 {
 		return nil
 	}
-	if limit := a.limit(Beats); limit > 0 {
-		if wait := a.beats.take(a.of.now(), limit, n); wait > 0 {
-			return a.refuse(Beats, limit, wait)
+	over := a.over(Beats, &a.beats, n)
+	if over == nil {
+		a.recent.Add(int64(n))
+		a.counted.Load().beats.Add(uint64(n))
+	}
+	return over
+}
+
+// over takes n from the rate of a quota, unless that is more than it allows.
+func (a *Account) over(q Quota, of *bucket, n int) *OverQuota {
+	if limit := a.limit(q); limit > 0 {
+		if wait := of.take(a.of.now(), limit, n); wait > 0 {
+			return a.refuse(q, limit, wait)
 		}
 	}
-	a.recent.Add(int64(n))
-	a.counted.Load().beats.Add(uint64(n))
 	return nil
 }
 
@@ -71,12 +79,7 @@ func (a *Account) Change(kind Change, n int) *OverQuota {
 	if a == nil || n == 0 {
 		return nil
 	}
-	if limit := a.limit(Changes); limit > 0 {
-		if wait := a.changes[kind].take(a.of.now(), limit, n); wait > 0 {
-			return a.refuse(Changes, limit, wait)
-		}
-	}
-	return nil
+	return a.over(Changes, &a.changes[kind], n)
 }
 
 // Read counts n read requests, unless they are over the quota.
@@ -84,14 +87,12 @@ func (a *Account) Read(n int) *OverQuota {
 	if a == nil || n == 0 {
 		return nil
 	}
-	if limit := a.limit(Reads); limit > 0 {
-		if wait := a.reads.take(a.of.now(), limit, n); wait > 0 {
-			return a.refuse(Reads, limit, wait)
-		}
+	over := a.over(Reads, &a.reads, n)
+	if over == nil {
+		a.recent.Add(int64(n))
+		a.counted.Load().reads.Add(uint64(n))
 	}
-	a.recent.Add(int64(n))
-	a.counted.Load().reads.Add(uint64(n))
-	return nil
+	return over
 }
 
 // Connect counts an open connection, unless it is over the quota. Pair each nil with one Disconnect.

@@ -98,41 +98,55 @@ func setStale(header http.Header, answers []answer) {
 // them.
 func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
 	viewer := s.viewerOf(request)
-	if s.access == nil {
-		return s.reader.readFor(ctx, viewer, ids)
+	answers, withheld, err := s.visible(ctx, request, ids, func(visible []schemas.UserID) ([]answer, error) {
+		return s.reader.readFor(ctx, viewer, visible)
+	})
+	for i := range answers {
+		if withheld[i] {
+			answers[i] = answer{Current: schemas.Current{User: ids[i], Visibility: schemas.Nobody}, seen: true}
+		}
 	}
-	refused, err := s.access.Refused(request.WithContext(ctx), ids)
-	if err != nil {
-		return nil, err
+	return answers, err
+}
+
+// visible reads those of ids whom the sender may see, and puts the answers where they are in ids.
+func (s *Server) visible(ctx context.Context, request *http.Request, ids []schemas.UserID, read func([]schemas.UserID) ([]answer, error)) (
+	answers []answer, withheld []bool, err error,
+) {
+	withheld = make([]bool, len(ids))
+	var refused []schemas.UserID
+	if s.access != nil {
+		if refused, err = s.access.Refused(request.WithContext(ctx), ids); err != nil {
+			return nil, nil, err
+		}
 	}
 	if len(refused) == 0 {
-		return s.reader.readFor(ctx, viewer, ids)
+		answers, err = read(ids)
+		return answers, withheld, err
 	}
-	withheld := make(map[schemas.UserID]bool, len(refused))
+	hidden := make(map[schemas.UserID]bool, len(refused))
 	for _, id := range refused {
-		withheld[id] = true
+		hidden[id] = true
 	}
-	var visible []schemas.UserID
-	for _, id := range ids {
-		if !withheld[id] {
+	visible := make([]schemas.UserID, 0, len(ids))
+	for i, id := range ids {
+		if withheld[i] = hidden[id]; !withheld[i] {
 			visible = append(visible, id)
 		}
 	}
-	var read []answer
+	var found []answer
 	if len(visible) > 0 {
-		if read, err = s.reader.readFor(ctx, viewer, visible); err != nil {
-			return nil, err
+		if found, err = read(visible); err != nil {
+			return nil, nil, err
 		}
 	}
-	answers := make([]answer, len(ids))
-	for i, id := range ids {
-		if withheld[id] {
-			answers[i] = answer{Current: schemas.Current{User: id, Visibility: schemas.Nobody}, seen: true}
-			continue
+	answers = make([]answer, len(ids))
+	for i := range ids {
+		if !withheld[i] {
+			answers[i], found = found[0], found[1:]
 		}
-		answers[i], read = read[0], read[1:]
 	}
-	return answers, nil
+	return answers, withheld, nil
 }
 
 // appendState appends the state as PresenceOf and NeverSeen would show it.

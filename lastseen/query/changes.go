@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/schemas"
@@ -115,36 +114,17 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, all se
 // withheld too.
 func (s *Server) asked(ctx context.Context, request *http.Request, all several) (current []answer, withheld []bool, err error) {
 	users := all.ids
-	withheld = make([]bool, len(users))
-	visible := users
-	if s.access != nil {
-		refused, err := s.access.Refused(request.WithContext(ctx), users)
-		if err != nil {
-			return nil, nil, err
+	current, withheld, err = s.visible(ctx, request, users, func(visible []schemas.UserID) ([]answer, error) {
+		read, err := s.reader.read(ctx, visible)
+		if err == nil {
+			s.reader.addUnsure(ctx, visible, read)
 		}
-		for _, user := range refused {
-			i, _ := slices.BinarySearch(users, user)
-			withheld[i] = true
-		}
-		visible = make([]schemas.UserID, 0, len(users)-len(refused))
-		for i, user := range users {
-			if !withheld[i] {
-				visible = append(visible, user)
-			}
-		}
+		return read, err
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	var read []answer
-	if len(visible) > 0 {
-		if read, err = s.reader.read(ctx, visible); err != nil {
-			return nil, nil, err
-		}
-		s.reader.addUnsure(ctx, visible, read)
-	}
-	current = make([]answer, len(users))
 	for i, user := range users {
-		if !withheld[i] {
-			current[i], read = read[0], read[1:]
-		}
 		current[i].User = user
 	}
 	for _, i := range s.reader.strangers(ctx, all.names, current) {

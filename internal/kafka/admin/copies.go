@@ -33,15 +33,11 @@ const (
 // delete.retention.ms and until the compaction after that. The error names the topic that keeps
 // records without limit.
 func LastCopies(ctx context.Context, cfg kafka.Config) (Copies, error) {
-	admin, cfg, err := openAdmin(cfg)
+	admin, cfg, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return Copies{}, err
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg)
-	if err != nil {
-		return Copies{}, err
-	}
 	copies := Copies{Stay: map[string]time.Duration{}}
 	if cluster, err := admin.BrokerMetadata(ctx); err != nil {
 		return Copies{}, fmt.Errorf("asking for the cluster: %w", err)

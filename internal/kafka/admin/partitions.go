@@ -10,15 +10,11 @@ import (
 // CheckPartitions is an error if a topic by user exists with another number of partitions than asked.
 // Existing topics keep the number that they have: the partition of a user follows from it.
 func CheckPartitions(ctx context.Context, cfg kafka.Config, asked int32) error {
-	admin, cfg, err := openAdmin(cfg)
+	admin, cfg, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg)
-	if err != nil {
-		return err
-	}
 	for _, t := range found {
 		if t.spec.ByUser && t.exists && t.partitions != asked {
 			return fmt.Errorf("partitions: topic %s has %d partitions, and --partitions asks for %d; nothing was changed. "+

@@ -47,15 +47,11 @@ func changeRetention(ctx context.Context, admin *kadm.Client, t clusterTopic, as
 
 // CheckRetention is an error if a topic may lose what a restart of the detector reads.
 func CheckRetention(ctx context.Context, cfg kafka.Config) error {
-	admin, cfg, err := openAdmin(cfg)
+	admin, cfg, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg)
-	if err != nil {
-		return err
-	}
 	var faults []error
 	least := schemas.MinHeartbeats
 	for _, t := range found { // heartbeats are the first

@@ -31,15 +31,11 @@ type TopicReport struct {
 // exist it changes the retention that cfg.Retention sets and nothing else; the error lists what is
 // wrong with them, as that of CheckTopics.
 func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replication int16) ([]TopicReport, error) {
-	admin, cfg, err := openAdmin(cfg)
+	admin, cfg, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg)
-	if err != nil {
-		return nil, err
-	}
 	if slices.ContainsFunc(found, func(t clusterTopic) bool { return t.exists }) {
 		if err := verifyIdentity(ctx, admin, cfg); err != nil {
 			return nil, err
@@ -123,19 +119,28 @@ func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, e
 // CheckTopics returns how many partitions the topics by user have. Its error has a line for each
 // fault: the topic, the setting, its value, the required one and the command that corrects it.
 func CheckTopics(ctx context.Context, cfg kafka.Config) (partitions int32, err error) {
-	admin, cfg, err := openAdmin(cfg)
+	admin, cfg, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return 0, err
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg)
-	if err != nil {
-		return 0, err
-	}
 	if err := verifyIdentity(ctx, admin, cfg); err != nil {
 		return 0, err
 	}
 	return compareTopics(found, cfg)
+}
+
+// openTopics opens an admin client and lists the topics of the pipeline, those too that are missing.
+func openTopics(ctx context.Context, cfg kafka.Config) (*kadm.Client, kafka.Config, []clusterTopic, error) {
+	admin, cfg, err := openAdmin(cfg)
+	if err != nil {
+		return nil, cfg, nil, err
+	}
+	found, err := listTopics(ctx, admin, cfg)
+	if err != nil {
+		admin.Close()
+	}
+	return admin, cfg, found, err
 }
 
 func openAdmin(cfg kafka.Config) (*kadm.Client, kafka.Config, error) {

@@ -37,15 +37,11 @@ func WatchTopics(ctx context.Context, cfg kafka.Config, partitions int32, every 
 func recheckTopics(ctx context.Context, cfg kafka.Config, partitions int32) (fault error, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	admin, cfg, err := openAdmin(cfg)
+	admin, cfg, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return nil, false
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg)
-	if err != nil {
-		return nil, false
-	}
 	_, fault = compareTopics(found, cfg)
 	for _, t := range found {
 		if t.exists && t.spec.ByUser && t.partitions != partitions {

@@ -29,9 +29,6 @@ const sampled = 0.01
 // enabled is set while traces are exported.
 var enabled atomic.Bool
 
-// On reports whether traces are exported.
-func On() bool { return enabled.Load() }
-
 // Process describes the process that begins the spans.
 type Process struct{ Role, Instance, Version string }
 
