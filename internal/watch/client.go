@@ -112,7 +112,7 @@ const (
 func Messages(ctx context.Context, o Options) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		o = o.withDefaults()
-		var at position
+		var at string // the cursor from which the next connection resumes; "": none
 		pause := o.FirstWait
 		for ctx.Err() == nil {
 			heard, after, err := session(ctx, o, &at, yield)
@@ -177,7 +177,7 @@ func (e *Refused) Error() string {
 
 // session is one connection. heard means that a snapshot came; after is the delay that the server
 // asked for, 0 if it did not.
-func session(ctx context.Context, o Options, at *position, yield func(Message, error) bool) (heard bool, after time.Duration,
+func session(ctx context.Context, o Options, at *string, yield func(Message, error) bool) (heard bool, after time.Duration,
 	err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -224,19 +224,12 @@ func session(ctx context.Context, o Options, at *position, yield func(Message, e
 		case Reconnect:
 			after = max(time.Duration(m.AfterMillis)*time.Millisecond, time.Millisecond)
 		}
-		if m.Type == Error && m.Problem != nil && m.Problem.Code == "unknown_field" && m.Problem.Field == sinceField && !at.unknown {
-			*at = position{unknown: true}
-			if err := request(ctx, conn, "subscribe", users, nil); err != nil {
-				return heard, after, err
-			}
-			continue
-		}
 		if !yield(m, nil) {
 			_ = conn.Close(websocket.StatusNormalClosure, "")
 			return heard, after, errLeft
 		}
 		if m.Cursor != "" {
-			at.cursor = m.Cursor
+			*at = m.Cursor
 		}
 		if m.Type == Error && m.Problem != nil && m.Problem.Code == "unavailable" {
 			return heard, after, fmt.Errorf("subscribing: %w", m.Problem)
@@ -244,24 +237,16 @@ func session(ctx context.Context, o Options, at *position, yield func(Message, e
 	}
 }
 
-// position is where the next connection resumes.
-type position struct {
-	cursor  string // "": nowhere
-	unknown bool   // the server is older than cursors
-}
-
-const sinceField = "since"
-
-func begin(ctx context.Context, conn *websocket.Conn, o Options, at *position, users []string) error {
+func begin(ctx context.Context, conn *websocket.Conn, o Options, at *string, users []string) error {
 	if o.Deliveries {
 		if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"deliveries","enabled":true}`)); err != nil {
 			return fmt.Errorf("asking for deliveries: %w", err)
 		}
 	}
-	if o.Resume && !at.unknown {
-		return request(ctx, conn, "subscribe", users, &at.cursor)
+	if !o.Resume {
+		at = nil
 	}
-	return request(ctx, conn, "subscribe", users, nil)
+	return request(ctx, conn, "subscribe", users, at)
 }
 
 // follow changes the subscriptions with Current, until ctx ends.
@@ -299,7 +284,7 @@ func request(ctx context.Context, conn *websocket.Conn, what string, users []str
 	}
 	message := map[string]any{"type": what, "user_ids": users}
 	if since != nil {
-		message[sinceField] = *since
+		message["since"] = *since
 	}
 	text, err := json.Marshal(message)
 	if err == nil {
