@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/outage"
+	"github.com/stillhere/stillhere/internal/tick"
 )
 
 // check returns nil if a part is ready, else the reason.
@@ -112,14 +113,7 @@ func watchHealth(ctx context.Context, checks []check, servers map[string]string,
 			degraded.WithLabelValues(c.name).Set(0)
 		}
 	}
-	ticker := time.NewTicker(healthInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	for range tick.Later(ctx, healthInterval) {
 		for _, found := range runChecks(ctx, checks) {
 			if ctx.Err() != nil {
 				continue
@@ -149,4 +143,5 @@ func watchHealth(ctx context.Context, checks []check, servers map[string]string,
 			before[found.name] = now
 		}
 	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/redisview"
@@ -97,18 +98,12 @@ func (d lastseenDeps) cleanTenants(ctx context.Context) error {
 		Grace:   store.EdgesFor,
 		Dropped: func(n int64) { d.metrics.TenantsDropped.Add(float64(n)) },
 		Pending: func(n int64) { d.metrics.TenantsPending.Set(float64(n)) }}
-	ticker := time.NewTicker(cleanEvery)
-	defer ticker.Stop()
-	for {
+	for range tick.Now(ctx, cleanEvery) {
 		if err := cleaner.Clean(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			d.log.Warn("deleting changes that tenants do not keep any more failed; it is tried again within a minute", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
 	}
+	return nil
 }
 
 // transitionLoop is a consumer of the transitions.

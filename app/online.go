@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -57,14 +58,8 @@ func (o *onlineCounts) of(tenant string) (int64, bool) {
 
 // run reads the counts while there are quotas of users online.
 func (o *onlineCounts) run(ctx context.Context) error {
-	ticker := time.NewTicker(onlineInterval)
-	defer ticker.Stop()
-	for failing := false; ; {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
+	failing := false
+	for range tick.Later(ctx, onlineInterval) {
 		if !o.tenants.BoundsOnline() {
 			o.current.Store(nil)
 			continue
@@ -83,6 +78,7 @@ func (o *onlineCounts) run(ctx context.Context) error {
 		failing = err != nil
 		o.current.Store(sumOfTenants(all, schemas.MillisOf(time.Now().Add(-onlineMaxAge))))
 	}
+	return nil
 }
 
 // sumOfTenants adds up the counts of the partitions that are newer than oldest; nil: there are none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -49,16 +50,10 @@ func newProcessRecord(b *builder) (component, error) {
 			return view.Close()
 		}}},
 		services: []service{{"process record", loops, func(ctx context.Context) error {
-			ticker := time.NewTicker(redisview.ProcessInterval)
-			defer ticker.Stop()
-			for {
+			for range tick.Now(ctx, redisview.ProcessInterval) {
 				write(ctx)
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-ticker.C:
-				}
 			}
+			return nil
 		}}},
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/outage"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/internal/tracing/otlp"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -81,10 +82,8 @@ const firstWarning, warningInterval = 10 * time.Second, time.Minute
 // pass and answers are fresh.
 func (b *builder) announce(started func(), reads bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ticker := time.NewTicker(20 * time.Millisecond)
-		defer ticker.Stop()
 		warned := time.Now().Add(firstWarning - warningInterval)
-		for {
+		for range tick.Now(ctx, 20*time.Millisecond) {
 			why := b.ready(ctx, reads)
 			if why == nil {
 				started()
@@ -95,12 +94,8 @@ func (b *builder) announce(started func(), reads bool) func(context.Context) err
 				b.log.Warn("not ready yet", "error", why)
 				warned = time.Now()
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
 		}
+		return nil
 	}
 }
 

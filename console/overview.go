@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -170,9 +171,7 @@ func (s *Server) streamOverview(r *http.Request) (func(context.Context, *sender)
 		return nil, err
 	}
 	return func(ctx context.Context, to *sender) error {
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		for {
+		for range tick.Now(ctx, time.Second) {
 			o, err := s.overviewFor(ctx, a)
 			if err == nil {
 				err = to.send("overview", o)
@@ -180,12 +179,8 @@ func (s *Server) streamOverview(r *http.Request) (func(context.Context, *sender)
 			if err != nil {
 				return err
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
 		}
+		return nil
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -123,16 +124,9 @@ func (h *history) shown() *History {
 
 // sample fills the history until ctx ends.
 func (s *Server) sample(ctx context.Context) {
-	ticker := time.NewTicker(sampleEvery)
-	defer ticker.Stop()
 	var rates meter
-	for {
+	for range tick.Now(ctx, sampleEvery) {
 		s.takeSample(ctx, &rates)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 	}
 }
 

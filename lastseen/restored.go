@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -71,14 +72,7 @@ const alarmEvery = 30 * time.Second
 
 // Run logs what is awaited, again and again, until ctx ends.
 func (a *Awaited) Run(ctx context.Context, log *slog.Logger) error {
-	ticker := time.NewTicker(alarmEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	for range tick.Later(ctx, alarmEvery) {
 		for _, store := range []string{Sink, Projector} {
 			if epoch, partitions := a.Of(store); epoch != 0 {
 				log.Error("ALARM: Kafka was restored from a copy older than a store, which takes no changes until the detectors begin a log epoch: "+
@@ -87,6 +81,7 @@ func (a *Awaited) Run(ctx context.Context, log *slog.Logger) error {
 			}
 		}
 	}
+	return nil
 }
 
 // Of is the greatest log epoch that a store awaits, and how many of its partitions do; 0: none.

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/migrate"
 	"github.com/stillhere/stillhere/internal/sqlite"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -65,9 +66,8 @@ func (g *driver) Watch(ctx context.Context, changed func(schemas.UserID)) error 
 		return fmt.Errorf("watching follows: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
-	for last := int64(-1); ; {
+	last := int64(-1)
+	for range tick.Now(ctx, watchInterval) {
 		var version int64
 		if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version); err != nil {
 			return fmt.Errorf("watching follows: %w", err)
@@ -76,10 +76,6 @@ func (g *driver) Watch(ctx context.Context, changed func(schemas.UserID)) error 
 			last = version
 			changed(0)
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
+	return ctx.Err()
 }

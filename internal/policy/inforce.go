@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -127,18 +128,17 @@ const pollInterval = 200 * time.Millisecond
 // Await returns when the detectors have handled what is in the heartbeats now, and so the policies there, or when ctx
 // ends. progress receives the number of partitions so far.
 func Await(ctx context.Context, cluster kafka.Config, progress func(done, all int)) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
 	ends, err := kafka.Ends(ctx, cluster, schemas.Heartbeats)
 	if err != nil {
 		return err
 	}
-	for {
+	done := 0
+	for range tick.Now(ctx, pollInterval) {
 		handled, err := kafka.Committed(ctx, cluster, origin.DetectorGroup, schemas.Heartbeats)
 		if err != nil {
 			return err
 		}
-		done := 0
+		done = 0
 		for partition, end := range ends {
 			if handled[partition].Offset >= end {
 				done++
@@ -147,10 +147,6 @@ func Await(ctx context.Context, cluster kafka.Config, progress func(done, all in
 		if progress(done, len(ends)); done == len(ends) {
 			return nil
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the policy is written, but in force in %d of %d partitions only; it comes into force there as soon as a detector runs: %w", done, len(ends), ctx.Err())
-		}
 	}
+	return fmt.Errorf("the policy is written, but in force in %d of %d partitions only; it comes into force there as soon as a detector runs: %w", done, len(ends), ctx.Err())
 }

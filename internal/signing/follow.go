@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/tick"
 )
 
 // Open are the Keys of a file of masters.
@@ -54,15 +56,8 @@ func (k *Keys) Follow(ctx context.Context, every time.Duration, log *slog.Logger
 		<-ctx.Done()
 		return
 	}
-	look := time.NewTicker(every)
-	defer look.Stop()
 	seen := [sha256.Size]byte{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		}
+	for range tick.Later(ctx, every) {
 		now := contents(k.path)
 		if now == k.used || now != seen {
 			seen = now

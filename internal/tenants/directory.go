@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -112,14 +113,8 @@ func (d *Directory) Follow(changed func(map[string]*schemas.Policy)) { d.policie
 
 // Run follows the topic until ctx ends. If a read fails, the settings stay.
 func (d *Directory) Run(ctx context.Context) error {
-	ticker := time.NewTicker(d.interval)
-	defer ticker.Stop()
-	for failing := false; ; {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
+	failing := false
+	for range tick.Later(ctx, d.interval) {
 		bounded, cancel := context.WithTimeout(ctx, readTimeout)
 		err := d.Load(bounded)
 		cancel()
@@ -133,6 +128,7 @@ func (d *Directory) Run(ctx context.Context) error {
 		}
 		failing = err != nil
 	}
+	return nil
 }
 
 // readTimeout bounds one read of Run.

@@ -10,6 +10,8 @@ import (
 	_ "embed"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/stillhere/stillhere/internal/tick"
 )
 
 var (
@@ -121,10 +123,8 @@ const checkEvery = time.Minute
 // Run maintains now and periodically until ctx ends, and at once if the default partition has
 // rows. failed gets the error of every failed round; the next round repeats it.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
-	ticker := time.NewTicker(min(checkEvery, s.config.MaintainEvery))
-	defer ticker.Stop()
 	var last time.Time
-	for {
+	for range tick.Now(ctx, min(checkEvery, s.config.MaintainEvery)) {
 		unpartitioned, err := s.countUnpartitioned(ctx)
 		if err == nil && (unpartitioned > 0 || last.IsZero() || time.Since(last) >= s.config.MaintainEvery) {
 			last = time.Now()
@@ -133,12 +133,8 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 		if err != nil && ctx.Err() == nil {
 			failed(err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
 	}
+	return nil
 }
 
 // countUnpartitioned counts the rows in the default partition.

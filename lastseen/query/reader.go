@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -214,10 +215,8 @@ func (r *Reader) note(partition int32, progress redisview.Progress) {
 // Redis would be stale since the last read before it, which may be long ago in a process with few reads.
 // Call it once. Its error is always nil.
 func (r *Reader) Watch(ctx context.Context) error {
-	ticker := time.NewTicker(r.config.StaleAfter / 2)
-	defer ticker.Stop()
 	var entry [1]redisview.Entry
-	for {
+	for range tick.Now(ctx, r.config.StaleAfter/2) {
 		within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
 		progress, err := r.view.ReadInto(within, []schemas.UserID{1}, entry[:]) // the progress is of all partitions
 		cancel()
@@ -226,12 +225,8 @@ func (r *Reader) Watch(ctx context.Context) error {
 				r.note(partition, p)
 			}
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
 	}
+	return nil
 }
 
 // asOffline shows a hidden user as offline since the hide.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
@@ -59,10 +60,8 @@ func rebuild(ctx context.Context, view view, p int32) error {
 		}
 		old = found // the projector has moved it
 	}
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
 	begun := time.Now()
-	for {
+	for range tick.Now(ctx, 50*time.Millisecond) {
 		now, err := view.Progress(ctx, p)
 		if err != nil {
 			return err
@@ -76,10 +75,6 @@ func rebuild(ctx context.Context, view view, p int32) error {
 			return fmt.Errorf("partition %d was not taken up within %s: is there a process with the role lastseen? "+
 				"Reads of its users are answered by the durable store until there is", p, timeout)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
 	}
+	return ctx.Err()
 }

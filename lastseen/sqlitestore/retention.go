@@ -7,6 +7,7 @@ import (
 
 	_ "embed"
 
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -62,16 +63,10 @@ func (s *Store) dropSome(ctx context.Context, before schemas.Millis) (int64, err
 // Run maintains now and periodically until ctx ends. failed gets the error of every failed round;
 // the next round repeats it.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
-	ticker := time.NewTicker(s.config.MaintainEvery)
-	defer ticker.Stop()
-	for {
+	for range tick.Now(ctx, s.config.MaintainEvery) {
 		if err := s.Maintain(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			failed(err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
 	}
+	return nil
 }

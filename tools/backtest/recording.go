@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -236,9 +237,7 @@ func (l *Live) Follow(ctx context.Context, each func(*schemas.Record) error) err
 		}
 		next[p] = max(from, 0)
 	}
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
+	for range tick.Now(ctx, lookEvery) {
 		for p := range next {
 			_, end, err := l.Reader.Bounds(ctx, schemas.Heartbeats, int32(p))
 			if err == nil && end > next[p] {
@@ -252,10 +251,6 @@ func (l *Live) Follow(ctx context.Context, each func(*schemas.Record) error) err
 			}
 			next[p] = max(next[p], end)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
 	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,9 +38,7 @@ type walk struct {
 
 // run walks until ctx ends.
 func (w *walk) run(ctx context.Context) {
-	ticker := time.NewTicker(w.config.Interval)
-	defer ticker.Stop()
-	for {
+	for range tick.Now(ctx, w.config.Interval) {
 		before := w.config.Policy().ID()
 		fault := w.round(ctx)
 		if ctx.Err() != nil {
@@ -51,11 +50,6 @@ func (w *walk) run(ctx context.Context) {
 			w.count(fault)
 		}
 		w.ended.Store(time.Now().UnixNano())
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

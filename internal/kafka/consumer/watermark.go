@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,14 +21,7 @@ const maxPendingWatermarks = 64
 
 // watchUpstream asks again and again for the upstream group's progress.
 func (s *session[T]) watchUpstream() {
-	ticker := time.NewTicker(s.Config.WatermarkInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-s.Ctx.Done():
-			return
-		}
+	for range tick.Later(s.Ctx, s.Config.WatermarkInterval) {
 		ctx, cancel := context.WithTimeout(s.Ctx, max(s.Config.WatermarkInterval, 5*time.Second))
 		err := s.pollUpstream(ctx)
 		cancel()

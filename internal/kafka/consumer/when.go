@@ -3,20 +3,18 @@ package consumer
 import (
 	"context"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/tick"
 )
 
 // RunWhen returns a function that waits until known returns nil, then calls run.
 func RunWhen(known func() error, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ticker := time.NewTicker(20 * time.Millisecond)
-		defer ticker.Stop()
-		for known() != nil {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return nil
+		for range tick.Now(ctx, 20*time.Millisecond) {
+			if known() == nil {
+				return run(ctx)
 			}
 		}
-		return run(ctx)
+		return nil
 	}
 }
