@@ -89,9 +89,9 @@ func TestAnErasureIsSpreadWhenKafkaHasItAndDoneWhateverBecomesOfThat(t *testing.
 		if w := d.log.Written(); len(w) != 2 || w[0].Erased != ann || !slices.Equal(w[1].Spread, []schemas.UserID{ann}) {
 			t.Errorf("written is %+v", w)
 		}
-		d.log.RefuseTopic(schemas.Erasures, errors.New("no such topic"))
+		d.log.Refuse(errors.New("no such topic"), schemas.Erasures)
 		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 200, "")
-		d.log.RefuseTopic(schemas.Heartbeats, errors.New("no brokers"))
+		d.log.Refuse(errors.New("no brokers"), schemas.Heartbeats)
 		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 503, "")
 		if w := d.log.Written(); len(w) != 3 || w[2].Erased != ann {
 			t.Errorf("written is %+v", w)

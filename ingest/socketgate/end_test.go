@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -182,7 +183,8 @@ func TestOnlyAllowedOriginsComeIn(t *testing.T) {
 // TestSocketToFrameOverTCP goes from a socket through the buffer to the log, in real time.
 func TestSocketToFrameOverTCP(t *testing.T) {
 	t.Parallel()
-	log := &beattest.Log{Partitions: 4}
+	took := make(chan beattest.Written, 1000)
+	log := &beattest.Log{Partitions: 4, Took: func(w beattest.Written) { took <- w }}
 	c, err := beat.New(beat.Config{GatewayID: "ingest-1", Partitions: 4}, log)
 	if err != nil {
 		t.Fatal(err)
@@ -215,24 +217,19 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 	if _, m, err := leaves.Read(t.Context()); err != nil || string(m) != hello {
 		t.Fatalf("got %s, %v", m, err)
 	}
-	saw := func(user schemas.UserID, bye bool) func([]beattest.Written) bool {
-		return func(all []beattest.Written) bool {
-			for _, w := range all {
-				for _, b := range w.Beats {
-					if b.User == user && b.Bye == bye {
-						return true
-					}
-				}
-			}
-			return false
-		}
+	saw := func(all []schemas.Beat, user schemas.UserID, bye bool) bool {
+		return slices.ContainsFunc(all, func(b schemas.Beat) bool { return b.User == user && b.Bye == bye })
 	}
 	deadline, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	await := func(user schemas.UserID, bye bool) {
 		t.Helper()
-		if _, err := log.Await(deadline, saw(user, bye)); err != nil {
-			t.Fatal(err)
+		for !saw(log.Beats(), user, bye) {
+			select {
+			case <-took:
+			case <-deadline.Done():
+				t.Fatalf("no beat of user %d with bye %t", user, bye)
+			}
 		}
 	}
 	await(1, false)
@@ -262,7 +259,7 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 	}
 	written := log.Written()
 	last := written[len(written)-1]
-	if !last.Draining || last.Partition != schemas.PartitionOf(2, 4) || saw(2, true)(written) {
+	if !last.Draining || last.Partition != schemas.PartitionOf(2, 4) || saw(log.Beats(), 2, true) {
 		t.Fatalf("got %+v last, want the draining frame and no bye of user 2", last)
 	}
 }

@@ -22,20 +22,14 @@ type gateway struct {
 	start time.Time
 }
 
-// inBubble runs a test with a gateway and closes it at the end.
+// inBubble runs a test with a gateway, which gives up what is in flight at the end.
 func inBubble(t *testing.T, test func(g gateway)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		log := &beattest.Log{Partitions: partitions}
-		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(gateway{c, t, log, time.Now()})
+	inQuiet(t, func(g gateway) {
+		test(g)
 		ended, end := context.WithCancel(context.Background())
 		end()
-		c.Close(ended) // gives up what is in flight
-		synctest.Wait()
+		g.Close(ended)
 	})
 }
 

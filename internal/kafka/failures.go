@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -52,9 +51,4 @@ func CatchPanic(run func() error) (err error) {
 		}
 	}()
 	return run()
-}
-
-// FencedBackoff is the pause after fencing.
-func FencedBackoff(failures int) time.Duration {
-	return min(time.Duration(failures)*5*time.Second, time.Minute)
 }

@@ -62,10 +62,6 @@ func StampOf(data []byte) (s ProcessStamp) {
 // group instance id.
 func InstanceOf(group, id string) string { return strings.TrimPrefix(id, group+".") }
 
-func (s ProcessStamp) olderThan(o ProcessStamp) bool {
-	return s.Started < o.Started || s.Started == o.Started && s.ID < o.ID
-}
-
 // stamped is a balancer that adds the stamp to the metadata of its member.
 type stamped struct {
 	kgo.GroupBalancer
@@ -115,7 +111,7 @@ func (t *InstanceGuard) Resolve(ctx context.Context, client *kgo.Client, limit t
 	for {
 		if member, theirs, found := t.currentOwner(ctx, client); found {
 			since := time.UnixMilli(theirs.Started).UTC().Format(time.RFC3339)
-			if theirs.olderThan(t.stamp) {
+			if theirs.Started < t.stamp.Started || theirs.Started == t.stamp.Started && theirs.ID < t.stamp.ID {
 				return fmt.Errorf("another process runs under this instance name, %q, and is older than this one: "+
 					"client id %q at %s, started %s; give each process of a role an instance name of its own",
 					t.instance, member.ClientID, member.ClientHost, since)

@@ -49,13 +49,8 @@ const (
 // stale.
 const ReadyLag = 5 * time.Second
 
-// keepsUp reports whether the waiting records arrived, by the clock or by the log, less than
-// ReadyLag ago.
-func (s PartitionStatus) keepsUp(now time.Time) bool {
-	return s.BehindSince != 0 && now.Sub(max(s.BehindSince, s.LogTime).Time()) < ReadyLag
-}
-
-// CheckReady is nil if all partitions have caught up, and keep up since then.
+// CheckReady is nil if all partitions have caught up, and keep up since then: the records that wait arrived, by the clock
+// or by the log, less than ReadyLag ago.
 func CheckReady(all []PartitionStatus) error {
 	now := time.Now()
 	for _, s := range all {
@@ -64,7 +59,7 @@ func CheckReady(all []PartitionStatus) error {
 			return fmt.Errorf("partition %d is being restored", s.Partition)
 		case s.Phase == Parked:
 			return fmt.Errorf("partition %d is parked", s.Partition)
-		case !s.CaughtUp() && !s.keepsUp(now):
+		case !s.CaughtUp() && (s.BehindSince == 0 || now.Sub(max(s.BehindSince, s.LogTime).Time()) >= ReadyLag):
 			return fmt.Errorf("partition %d is %d records behind", s.Partition, s.End-s.Offset)
 		}
 	}

@@ -71,7 +71,8 @@ func (w *Watch) judge(asked []*server, answers []error, held []line, now time.Ti
 			}
 		}
 		if s.failed(answers[i], began, now) {
-			out = append(out, w.line(slog.LevelWarn, s.Name+" "+s.trouble+"; its failures are counted, and reported once a minute", s.begin()...))
+			out = append(out, w.line(slog.LevelWarn, s.Name+" "+s.trouble+"; its failures are counted, and reported once a minute",
+				slog.String("dependency", s.Name), slog.Time("since", s.since.UTC()), slog.Any("error", s.err)))
 		}
 	}
 	for _, l := range held {

@@ -87,10 +87,6 @@ func (s *server) falter(err error, at time.Time) {
 	s.count(err, at)
 }
 
-func (s *server) begin() []slog.Attr {
-	return []slog.Attr{slog.String("dependency", s.Name), slog.Time("since", s.since.UTC()), slog.Any("error", s.err)}
-}
-
 // facts are what is known of the outage up to an instant.
 func (s *server) facts(until time.Time) []slog.Attr {
 	span := "away_for"

@@ -96,15 +96,21 @@ func TestAPolicyThatTheTopicLacksIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// pipeline is a Kafka with the topics, and how to write and read there.
-func pipeline(t *testing.T) (kafka.Config, *kafka.Producer, *kafka.Reader) {
+// standIn is a Kafka without topics.
+func standIn(t *testing.T) (kafka.Config, *slog.Logger) {
 	t.Helper()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	cfg, log := kafka.Config{Brokers: cluster.Addrs()}, slog.New(slog.DiscardHandler)
+	return kafka.Config{Brokers: cluster.Addrs()}, slog.New(slog.DiscardHandler)
+}
+
+// pipeline is a Kafka with the topics, and how to write and read there.
+func pipeline(t *testing.T) (kafka.Config, *kafka.Producer, *kafka.Reader) {
+	t.Helper()
+	cfg, log := standIn(t)
 	if _, err := admin.ApplyTopics(t.Context(), cfg, 2, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +164,7 @@ func TestAPolicyIsFoundByTheBeginningOfItsID(t *testing.T) {
 
 func TestPoliciesAreKnownWhenNoCheckpointHasThemAnyMore(t *testing.T) {
 	t.Parallel()
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	cfg, log := kafka.Config{Brokers: cluster.Addrs()}, slog.New(slog.DiscardHandler)
+	cfg, log := standIn(t)
 	reader, err := kafka.NewReader(cfg, log)
 	if err != nil {
 		t.Fatal(err)

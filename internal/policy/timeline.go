@@ -62,15 +62,15 @@ type TradeOff struct {
 	PerMillion int           // heartbeats a second of a million devices
 }
 
-// tick is how often a detector looks at the time, at the default setting.
-const tick = 250 * time.Millisecond
+// detectorTick is how often a detector looks at the time, at the default setting.
+const detectorTick = 250 * time.Millisecond
 
 // TradeOffOf computes it. The heartbeat that arrives at the limit is too late.
 func TradeOffOf(p schemas.Policy) TradeOff {
 	silent, every := p.OnlineTTL+p.OfflineDebounce, p.HeartbeatInterval
 	return TradeOff{
 		Lost:       max(0, int((silent-1)/every)-1),
-		Lag:        silent + p.AllowedLateness + tick,
+		Lag:        silent + p.AllowedLateness + detectorTick,
 		PerMillion: int((1_000_000*time.Second + every/2) / every),
 	}
 }

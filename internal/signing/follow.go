@@ -3,6 +3,7 @@ package signing
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -39,7 +40,7 @@ func OpenGateway(path string) (*Keys, GatewayKey, error) {
 	k.path, k.used, k.read = path, used, func() error {
 		next, err := ReadGatewayKey(path)
 		if err == nil && next.Gateway != key.Gateway {
-			err = notOf(next, key)
+			err = fmt.Errorf("the key is of gateway %q, and this is %q", next.Gateway, key.Gateway)
 		}
 		if err == nil {
 			k.ReplaceGateway(next)

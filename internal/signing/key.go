@@ -123,10 +123,6 @@ func ParseGatewayKey(text string) (GatewayKey, error) {
 	return GatewayKey{Gateway: schemas.GatewayID(gateway), ID: id, secret: raw}, nil
 }
 
-func notOf(key, wanted GatewayKey) error {
-	return fmt.Errorf("the key is of gateway %q, and this is %q", key.Gateway, wanted.Gateway)
-}
-
 func cutLast(text string) (before, after string, found bool) {
 	i := strings.LastIndexByte(text, '/')
 	if i < 0 {

@@ -13,9 +13,9 @@ func Now(ctx context.Context, interval time.Duration) func(yield func() bool) {
 		defer ticker.Stop()
 		for yield() {
 			select {
-			case <-ticker.C:
 			case <-ctx.Done():
 				return
+			case <-ticker.C:
 			}
 		}
 	}

@@ -17,17 +17,17 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4800, 2450},
+	"app":      {4750, 2450},
 	"bench":    {0, 2050},
 	"client":   {1700, 1550},
 	"cmd":      {6300, 2000},
-	"console":  {2900, 1000},
+	"console":  {2800, 1000},
 	"deploy":   {800, 750},
 	"detector": {6400, 3050},
-	"fanout":   {6700, 7500},
-	"ingest":   {2250, 2600},
+	"fanout":   {6650, 7500},
+	"ingest":   {2200, 2600},
 	"internal": {15900, 14550},
-	"lastseen": {9350, 9050},
+	"lastseen": {9300, 9050},
 	"schemas":  {3050, 2350},
 	"test":     {0, 30800},
 	"tools":    {5750, 2200},

@@ -3,10 +3,10 @@
 package beattest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,13 +42,14 @@ type Log struct {
 	Partitions int32
 	// Delay is how long an append takes.
 	Delay time.Duration
+	// Took, if set, gets each record that the log has taken.
+	Took func(Written)
 
 	mu      sync.Mutex
 	away    bool
 	refuse  error
-	topics  map[schemas.Topic]error
+	topics  []schemas.Topic // of refuse; none: all
 	written []Written
-	changed chan struct{}
 	tried   int
 }
 
@@ -56,14 +57,11 @@ type Log struct {
 // they do while brokers cannot be reached.
 func (l *Log) Away(away bool) { l.mu.Lock(); defer l.mu.Unlock(); l.away = away }
 
-// Refuse makes appends fail at once; nil ends it.
-func (l *Log) Refuse(err error) { l.mu.Lock(); defer l.mu.Unlock(); l.refuse = err }
-
-// RefuseTopic makes appends to one topic fail at once; nil ends it.
-func (l *Log) RefuseTopic(topic schemas.Topic, err error) {
+// Refuse makes appends fail at once, those to topics if there are any; nil ends it.
+func (l *Log) Refuse(err error, topics ...schemas.Topic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.topics = map[schemas.Topic]error{topic: err}
+	l.refuse, l.topics = err, topics
 }
 
 // Tried is how many appends there were, whatever came of them.
@@ -85,34 +83,15 @@ func (l *Log) Beats() []schemas.Beat {
 	return beats
 }
 
-// Await returns what the log has taken once that satisfies done.
-func (l *Log) Await(ctx context.Context, done func([]Written) bool) ([]Written, error) {
-	for {
-		l.mu.Lock()
-		if l.changed == nil {
-			l.changed = make(chan struct{})
-		}
-		changed := l.changed
-		l.mu.Unlock()
-		if w := l.Written(); done(w) {
-			return w, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return l.Written(), fmt.Errorf("awaiting records, %d written: %w", len(l.Written()), ctx.Err())
-		}
-	}
-}
-
 // Append implements beat.Appender.
 func (l *Log) Append(ctx context.Context, record schemas.Outgoing, done func(error)) {
 	l.mu.Lock()
 	l.tried++
-	away, refuse := l.away, cmp.Or(l.refuse, l.topics[record.Topic])
+	away, refuse := l.away, l.refuse
+	all := len(l.topics) == 0 || slices.Contains(l.topics, record.Topic)
 	l.mu.Unlock()
 	switch {
-	case refuse != nil:
+	case refuse != nil && all:
 		done(refuse)
 	case away:
 		context.AfterFunc(ctx, func() { done(ctx.Err()) })
@@ -171,8 +150,7 @@ func (l *Log) add(w Written) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.written = append(l.written, w)
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
+	if l.Took != nil {
+		l.Took(w)
 	}
 }

@@ -73,7 +73,7 @@ func New[T any](cfg kafka.Config, group string, topic schemas.Topic,
 // once.
 func (c *Consumer[T]) Run(ctx context.Context) error {
 	return c.RunSessions(ctx, func(ctx context.Context) (bool, error) {
-		s := newSession(c)
+		s := &session[T]{Session: member.NewSession[*worker[T]](c.Loop), consumer: c, ended: map[int32]<-chan struct{}{}}
 		err := s.run(ctx)
 		if ctx.Err() != nil {
 			err = nil

@@ -27,10 +27,6 @@ type session[T any] struct {
 	resets []positionReset[T]        // for the loop
 }
 
-func newSession[T any](c *Consumer[T]) *session[T] {
-	return &session[T]{Session: member.NewSession[*worker[T]](c.Loop), consumer: c, ended: map[int32]<-chan struct{}{}}
-}
-
 func (s *session[T]) run(stop context.Context) error {
 	defer s.Cancel()
 	if err := s.open(stop); err != nil {

@@ -115,7 +115,7 @@ func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
 		offset, _ := w.commits(0)
 		w.beat(0, "x")
 		begun := time.Now()
-		_, a = w.member("a")
+		w.member("a")
 		w.until("ready again", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
 		if took := time.Since(begun); took > 2*time.Second {
 			w.Errorf("taking up the partitions again took %s", took)
@@ -297,17 +297,23 @@ type hanging struct {
 
 func (h hanging) Handle(*schemas.Record, *stream.Outbox) error { <-h.release; return nil }
 
+// copyTen runs member a until it has copied ten records, and stops it.
+func (w *world) copyTen() {
+	w.Helper()
+	stop, a := w.member("a")
+	w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
+	for range 10 {
+		w.beat(0, "x")
+	}
+	w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 10 })
+	if err := stop(); err != nil {
+		w.Fatal(err)
+	}
+}
+
 func TestALogThatWasTruncatedOrOvertakenIsReportedToTheTask(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		stop, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
-		for range 10 {
-			w.beat(0, "x")
-		}
-		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 10 })
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		w.copyTen()
 		committed, _ := w.commits(0)
 		for range 5 {
 			w.beat(0, "x")
@@ -320,7 +326,7 @@ func TestALogThatWasTruncatedOrOvertakenIsReportedToTheTask(t *testing.T) {
 				all++
 			}
 		}
-		_, a = w.member("a")
+		w.member("a")
 		w.until("the rest copied", 30*time.Second, func() bool { return w.counts()["x"] == all })
 		task := w.made("a", 0)[1]
 		if _, first := task.seen(); first != committed+3 || task.commit.Offset != committed || task.commit.LogStart != committed+3 {
@@ -331,15 +337,7 @@ func TestALogThatWasTruncatedOrOvertakenIsReportedToTheTask(t *testing.T) {
 
 func TestARecreatedTopicIsReadFromItsStart(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		stop, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
-		for range 10 {
-			w.beat(0, "x")
-		}
-		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 10 })
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		w.copyTen()
 		w.deleteTopic(schemas.Heartbeats)
 		w.producer.Close(w.Context())
 		if _, err := admin.ApplyTopics(w.Context(), w.cfg, 1, 1); err != nil {
@@ -350,7 +348,7 @@ func TestARecreatedTopicIsReadFromItsStart(t *testing.T) {
 			w.Fatal(err)
 		}
 		w.beat(0, "x")
-		_, a = w.member("a")
+		w.member("a")
 		w.until("the new one copied", 30*time.Second, func() bool { return w.counts()["x"] == 11 })
 		if _, first := w.made("a", 0)[1].seen(); first != 0 {
 			w.Errorf("first handled %d", first)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
@@ -102,7 +103,7 @@ func (l *Loop) pause(ctx context.Context, err error, failures int) error {
 	reason, message, wait := kafka.ReasonOf(err), l.RestartMessage, kafka.Backoff(failures)
 	if kafka.IsFenced(err) {
 		// Longer, until the group shows which other process there is.
-		wait = kafka.FencedBackoff(failures)
+		wait = min(time.Duration(failures)*5*time.Second, time.Minute)
 		message = "another process has taken this instance name, or the group removed this member; " + message
 	}
 	l.Metrics.SessionRestarted(reason)
