@@ -47,7 +47,7 @@ func newAPI(d apiDeps) (component, error) {
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r, users), Admin: isAdmin(r)} })
 	reads.SetCharge(d.charge)
 	reads.SetKeys(d.keys)
-	reads.SetExport(Export{Users: d.cluster.Users, Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
+	reads.SetExport(Export{Named: d.cluster.Users.Text(), Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
 	return closing("reader of statuses", statuses.Close).with(component{
 		checks: []check{{name: "reads", ready: d.answersReads}},
 		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", d.stream) }},

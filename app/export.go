@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -82,7 +81,7 @@ type (
 
 // Export is where an export is read from.
 type Export struct {
-	Users identity.Users
+	Named bool // users have names
 	Store ExportStore
 	Graph *graph.Store // nil: there is none
 	// Status returns the newest status of a user that was written after an instant; nil: there is none. The
@@ -103,7 +102,7 @@ type ExportStore interface {
 
 // Write writes everything that is held of a user, as JSON lines. In int mode there is no name.
 func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Name, to io.Writer) error {
-	lines, shown := json.NewEncoder(to), x.Users.Called(user, name).Shown()
+	lines, shown := json.NewEncoder(to), x.shown(user, name)
 	users, err := x.Store.Users(ctx, []schemas.UserID{user})
 	if err != nil {
 		return err
@@ -226,6 +225,14 @@ func (s *Statuses) Of(ctx context.Context, user schemas.UserID, after schemas.Mi
 
 const edgesAtOnce = 10_000
 
+// shown is a user in a line.
+func (x Export) shown(user schemas.UserID, name schemas.Name) schemas.NamedUser {
+	if !x.Named {
+		name.Text = user.String()
+	}
+	return name.Shown()
+}
+
 // writeEdges writes the pages that next returns, each after the last user of the one before. In text mode
 // user_id is null where the name is not known.
 func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string,
@@ -233,14 +240,14 @@ func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string
 	for after := schemas.UserID(0); ctx.Err() == nil; {
 		page, err := next(after)
 		var names graph.Names
-		if err == nil && x.Users.Text() {
+		if err == nil && x.Named {
 			names, err = x.namesOf(ctx, page)
 		}
 		if err != nil {
 			return err
 		}
 		for _, other := range page {
-			if err := lines.Encode(edgeLine{kind, x.Users.Called(other, names[other]).Shown()}); err != nil {
+			if err := lines.Encode(edgeLine{kind, x.shown(other, names[other])}); err != nil {
 				return fmt.Errorf("writing the export: %w", err)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -122,7 +121,7 @@ func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := (app.Export{Users: identity.Named(identity.Key{1}), Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out); err != nil {
+	if err := (app.Export{Named: true, Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"type":"follower","user_id":"never","tenant":"acme"}

@@ -77,7 +77,7 @@ func (c *exportCommand) Run(ctx context.Context, parsed *kong.Context, file *con
 	if edges != nil {
 		defer edges.Close()
 	}
-	export := app.Export{Users: cluster.Users, Store: from, Graph: edges}
+	export := app.Export{Named: cluster.Users.Text(), Store: from, Graph: edges}
 	if c.Status {
 		statuses, err := app.OpenStatuses(c.Kafka, errorsOnly())
 		if err != nil {
