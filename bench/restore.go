@@ -41,7 +41,7 @@ func restore(t *loadtest.T) {
 		t.Until(func() string { return "restoring" }, d.AllRun)
 	})
 	t.Check(d.Stop())
-	t.Add("from assignment to running, all partitions", times.last.Sub(times.first).Seconds(), "s").AtMost(2)
+	t.Add("from assignment to running, all partitions", times.last.Sub(times.first).Seconds(), "s").AtMost(max(0.5, 0.4*float64(t.Users)/1e6))
 	t.Add("from the start of the process's loop to running", ready.Seconds(), "s").LessIsBetter()
 	t.Add("records read again", float64(times.records), "")
 	t.Note(fmt.Sprintf("%d partitions, restored at the same time.", t.Partitions))
