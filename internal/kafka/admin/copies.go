@@ -33,7 +33,7 @@ const (
 // delete.retention.ms and until the compaction after that. The error names the topic that keeps
 // records without limit.
 func LastCopies(ctx context.Context, cfg kafka.Config) (Copies, error) {
-	admin, cfg, found, err := openTopics(ctx, cfg)
+	admin, _, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return Copies{}, err
 	}

@@ -10,7 +10,7 @@ import (
 // CheckPartitions is an error if a topic by user exists with another number of partitions than asked.
 // Existing topics keep the number that they have: the partition of a user follows from it.
 func CheckPartitions(ctx context.Context, cfg kafka.Config, asked int32) error {
-	admin, cfg, found, err := openTopics(ctx, cfg)
+	admin, _, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func changeRetention(ctx context.Context, admin *kadm.Client, t clusterTopic, as
 
 // CheckRetention is an error if a topic may lose what a restart of the detector reads.
 func CheckRetention(ctx context.Context, cfg kafka.Config) error {
-	admin, cfg, found, err := openTopics(ctx, cfg)
+	admin, _, found, err := openTopics(ctx, cfg)
 	if err != nil {
 		return err
 	}
