@@ -110,3 +110,41 @@ func TestARecordThatTakesForEverParksItsPartitionAlone(t *testing.T) {
 		time.Sleep(20 * time.Minute) // the abandoned goroutines end
 	})
 }
+
+// mute takes its time for every record and has no output for those with the key "mute".
+type mute struct {
+	*copier
+	takes time.Duration
+}
+
+func (m mute) Handle(r *schemas.Record, out *stream.Outbox) error {
+	if string(r.Key) == "mute" {
+		time.Sleep(m.takes)
+		m.copier.next, m.copier.logTime = r.Offset+1, max(m.copier.logTime, r.Time)
+		return nil
+	}
+	return m.copier.Handle(r, out)
+}
+
+func TestSlowRecordsWithoutOutputAreNotAStall(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		for range 300 {
+			w.beat(0, "mute")
+		}
+		w.beat(0, "x")
+		cfg := w.cfg
+		cfg.InstanceName, cfg.TickInterval = "a", 2*time.Second
+		m := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
+			return mute{&copier{partition: partition, counts: map[string]int{}}, 300 * time.Millisecond}
+		}, w.producer, w.log, w.metrics)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		w.ends = append(w.ends, func() { cancel(); <-ended; time.Sleep(3 * time.Minute) })
+		time.Sleep(5 * time.Minute)
+		if w.counts()["x"] != 1 {
+			w.Errorf("after 5 minutes the last one is not copied: %+v", m.Status())
+		}
+		w.noRestarts()
+	})
+}

@@ -20,9 +20,13 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 	n := min(max(p.s.Config.MaxPollRecords>>p.s.proc.limitShift.Load(), 1), len(work.records))
 	from, rest := work.records[:n], work.records[n:]
 	next := p.Next.Load()
+	var last *kgo.Record // that was not handled before
 	records := make([]schemas.Record, 0, len(from))
 	for _, r := range from {
-		if r.Offset >= next && !r.Attrs.IsControl() {
+		if r.Offset < next || last != nil && r.Offset <= last.Offset {
+			continue // after an aborted transaction, records may come again
+		}
+		if last = r; !r.Attrs.IsControl() {
 			records = append(records, schemas.Record{})
 			kafka.FromKafka(&records[len(records)-1], r, nil)
 		}
@@ -30,13 +34,9 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 	defer p.handling.Store(-1)
 	result := handleResult{handled: handled{next: next}, out: &p.outbox,
 		records: len(records), parts: len(records), rest: rest}
-	var last *kgo.Record
-	if len(from) > 0 {
-		last = from[len(from)-1]
-	}
 	for tries := 1; ; tries++ {
 		p.resetOutbox()
-		if len(records) == 0 && last != nil {
+		if len(records) == 0 && len(from) > 0 {
 			break
 		}
 		p.callsServers.Store(true)
@@ -71,7 +71,7 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 	}
 	if last != nil {
 		p.emitDeadLetters(last.Offset)
-		result.next = max(next, last.Offset+1)
+		result.next = last.Offset + 1
 		p.Next.Store(result.next)
 		p.handledUpTo(last.Timestamp.UnixMilli())
 	}

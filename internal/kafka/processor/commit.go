@@ -144,8 +144,8 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	defer func() { s.adjustTimeout(time.Since(s.begunAt)) }()
 	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
 	crashpoint.At("commit.ended")
-	if released() && !committed && err == nil {
-		err = errLetThrough
+	if released() && (!committed || s.dispatched) && err == nil {
+		err = errLetThrough // what partitions handle meanwhile must not be written while partitions go
 	}
 	if err != nil {
 		return false, kafka.SessionErrorf("commit", "committing: %w", s.withGrantHints(err))

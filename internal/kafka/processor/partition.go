@@ -40,6 +40,7 @@ type partition struct {
 
 	progress atomic.Int64 // Unix nanoseconds of the last progress, for the watchdog
 	handling atomic.Int64 // offset of the record that the task handles, -1 for none
+	watched  int64        // the watchdog's: what it handled when looked at last
 
 	callsServers atomic.Bool // the task is a BatchTask
 	ticking      atomic.Bool // a tick is being appended

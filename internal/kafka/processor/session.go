@@ -102,8 +102,8 @@ func (s *session) loop(stop context.Context) error {
 		}
 		s.resumeRestored()
 		s.addDueTasks()
-		due := s.due()
-		if !s.settles(stop) {
+		due, stopping := s.due(), stop.Err() != nil
+		if !s.settles(stopping) {
 			s.dispatch(due)
 		}
 		if due { // what was handled before, while the partitions handle what came
@@ -114,12 +114,12 @@ func (s *session) loop(stop context.Context) error {
 		if err := s.take(); err != nil {
 			return err
 		}
-		if s.settles(stop) && s.pending() {
+		if s.settles(stopping) && s.pending() {
 			if err := s.commit(); err != nil {
 				return err
 			}
 		}
-		if stop.Err() != nil {
+		if stopping {
 			if err := s.finish(); err != nil {
 				s.Log.Warn("not all tasks could finish: the next start takes longer", "error", err)
 			}
@@ -134,8 +134,8 @@ func (s *session) loop(stop context.Context) error {
 }
 
 // settles reports whether everything handled is to be committed before more is.
-func (s *session) settles(stop context.Context) bool {
-	return stop.Err() != nil || len(s.failedParts) > 0 || s.rebalanceWaiting.Load()
+func (s *session) settles(stopping bool) bool {
+	return stopping || len(s.failedParts) > 0 || s.rebalanceWaiting.Load()
 }
 
 const (

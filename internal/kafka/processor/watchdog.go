@@ -96,7 +96,12 @@ func (s *session) stalled() (*partition, time.Duration) {
 			// The transaction of a dead member may have to time out first.
 			limit *= 3
 		case kafka.Running:
-			if at := p.handling.Load(); at >= 0 {
+			at := p.handling.Load()
+			if at >= 0 && at != p.watched {
+				p.watched = at
+				p.noteProgress()
+			}
+			if at >= 0 {
 				limit <<= min(s.proc.failures.stallsAt(p.ID, at), maxStallDoublings)
 			} else if working || s.Topic != schemas.Heartbeats && p.Next.Load() >= p.End.Load() {
 				continue
