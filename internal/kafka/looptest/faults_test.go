@@ -115,7 +115,7 @@ func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
 		offset, _ := w.commits(0)
 		w.beat(0, "x")
 		begun := time.Now()
-		w.member("a")
+		_, a = w.member("a")
 		w.until("ready again", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
 		if took := time.Since(begun); took > 2*time.Second {
 			w.Errorf("taking up the partitions again took %s", took)

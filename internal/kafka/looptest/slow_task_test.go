@@ -120,7 +120,7 @@ type mute struct {
 func (m mute) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if string(r.Key) == "mute" {
 		time.Sleep(m.takes)
-		m.copier.next, m.copier.logTime = r.Offset+1, max(m.copier.logTime, r.Time)
+		m.next, m.logTime = r.Offset+1, max(m.logTime, r.Time)
 		return nil
 	}
 	return m.copier.Handle(r, out)
