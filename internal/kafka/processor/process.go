@@ -26,7 +26,6 @@ func (s *session) take() error {
 	if !s.dispatched {
 		return nil
 	}
-	s.dispatched = false
 	var fatal error
 	rest := s.batches[:0]
 	for _, b := range s.batches {
@@ -63,7 +62,7 @@ func (s *session) take() error {
 		}
 	}
 	clear(s.batches[len(rest):])
-	s.batches = rest
+	s.batches, s.dispatched = rest, false
 	return fatal
 }
 
