@@ -60,7 +60,7 @@ func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
 		users, figures int
 		seconds        float64
 	}{
-		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 12, 0.5}, "restore": {5000, 3, 0}, "live": {100, 13, 1}, "rebuild": {2000, 4, 0},
+		"liveness": {5000, 5, 0.2}, "detector": {5000, 12, 0.2}, "silence": {500, 12, 0.5}, "restore": {5000, 3, 0}, "live": {100, 13, 1}, "rebuild": {2000, 4, 0},
 		"sink":     {1000, 4, 0},
 		"reads":    {1000, readFigures, 1}, // processor time is counted in hundredths
 		"pipeline": {50, 11, 2},            // a gateway sends repeats once a second

@@ -35,9 +35,9 @@ func benchDetector(t *loadtest.T) {
 		alone := measured(t, func() { t.Check(bare.Consume(t.Context(), rig.Kafka, schemas.Heartbeats, from, to-sum(from))) })
 		took := drain(t, rig, sum(from), to)
 		t.Add(name+": through the detector", beats/took.Seconds()/1e6, "M beats/s").AtLeast(size.atLeast)
-		t.Add(name+": processor", took.processor.Seconds()*1e6/beats, "µs a beat").LessIsBetter()
+		t.Add("processor time, "+name, took.processor.Seconds()*1e6/beats, "µs a beat").LessIsBetter()
 		t.Add(name+": through a consumer alone", beats/alone.Seconds()/1e6, "M beats/s")
-		t.Add(name+": its processor", alone.processor.Seconds()*1e6/beats, "µs a beat")
+		t.Add("processor time of a consumer alone, "+name, alone.processor.Seconds()*1e6/beats, "µs a beat")
 		t.Note(fmt.Sprintf("%s: %s beats in %d partitions, drained in %s.", name, loadtest.Number(beats), t.Partitions, took.Round(time.Millisecond)))
 	}
 }
