@@ -8,8 +8,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/internal/tenants"
-	"github.com/stillhere/stillhere/internal/tenants/tenantstest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 

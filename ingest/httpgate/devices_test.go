@@ -11,7 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
-	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/beattest"
 )
 
 // beatsOf is a body with n beats of as many devices of user 1.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/beattest"
 )
 
 // FuzzJSONRequest: what is accepted is a JSON object with the same beats as

@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/socketgate"
-	"github.com/stillhere/stillhere/internal/tenants/tenantstest"
+	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
 	"go.uber.org/goleak"
 )

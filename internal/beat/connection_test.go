@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
