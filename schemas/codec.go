@@ -160,6 +160,16 @@ func (f *fields) scan(form *form, value []byte) (usual bool) {
 // nextField consumes the first field of a message: a number, or bytes. rest is nil if value does
 // not begin with such a field; otherwise it is not nil.
 func nextField(value []byte) (number protowire.Number, kind protowire.Type, v uint64, bytes, rest []byte) {
+	if len(value) > 1 && value[0] < 0x80 && value[0] > 7 && value[1] < 0x80 { // as most are: a byte each
+		number, kind, n := protowire.Number(value[0]>>3), protowire.Type(value[0]&7), int(value[1])
+		if kind == protowire.VarintType {
+			return number, kind, uint64(n), nil, value[2:]
+		}
+		if value = value[2:]; kind == protowire.BytesType && n <= len(value) {
+			return number, kind, 0, value[:n], value[n:]
+		}
+		return 0, 0, 0, nil, nil
+	}
 	tag, n := varint(value)
 	if n < 0 || tag>>3 == 0 || tag>>3 > uint64(protowire.MaxValidNumber) {
 		return 0, 0, 0, nil, nil

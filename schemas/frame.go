@@ -83,6 +83,7 @@ type Frame struct {
 
 	version                                   uint32
 	policy, tenantPolicy                      []byte
+	change                                    bool // the frame may change a user or a policy
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
 	named                                     []byte // the rest of the frame from the first name on; nil: no names
@@ -152,9 +153,22 @@ func generated(value []byte) (message *pb.Frame, signed []byte, err error) {
 	return message, signed, nil
 }
 
+// reset empties f, and what only few frames have only after one of them: it is three quarters of f.
+func (f *Frame) reset() {
+	if f.change {
+		*f = Frame{}
+		return
+	}
+	f.Gateway, f.GatewayEpoch, f.Sequence = nil, 0, 0
+	f.Draining, f.Tick, f.Forwarded, f.ForwardedAt = false, false, false, 0
+	f.KeyID, f.MAC, f.Signed, f.SealedAt = nil, nil, nil, 0
+	f.version, f.rows = 0, 0
+	f.users, f.devices, f.kinds, f.beats, f.ages, f.idles, f.named = nil, nil, nil, nil, nil, nil, nil
+}
+
 // scan finds the fields. It reports false for anything unusual, a malformed value included.
 func (f *Frame) scan(value []byte) (usual bool) {
-	*f = Frame{}
+	f.reset()
 	for all := value; len(value) > 0; {
 		number, kind, v, data, rest := nextField(value)
 		switch {
@@ -199,8 +213,12 @@ func (f *Frame) scan(value []byte) (usual bool) {
 	return f.usualNames()
 }
 
+// changes has the bits of the fields that change a user or a policy.
+const changes = 1<<fieldVisibility | 1<<fieldErasure | 1<<fieldPolicy | 1<<fieldTenantPolicy
+
 // take stores a length-delimited field; false when its form is unusual.
 func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
+	f.change = f.change || changes>>number&1 != 0
 	column := func(to *[]byte, plain bool) bool {
 		if *to != nil || !plain {
 			return false
@@ -288,23 +306,13 @@ func (f *Frame) check() error {
 		return Invalid("forwarded_at_ms", "goes with forwarded")
 	case f.rows > 0 && (f.Tick || f.VisibilityUser != 0):
 		return Invalid("user_id", "a tick or a change of visibility carries no beats")
-	case f.ErasedUser != 0 && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || f.tenantPolicy != nil || len(f.Gateway) > 0):
-		return Invalid("erasure", "an erasure comes alone in its frame")
-	case f.ErasedUser < 0:
-		return invalidUser("erasure.user_id")
-	case f.ErasedUser != 0 && (f.ErasedUntil < 1 || f.ErasedUntil > maxMillis):
-		return Invalid("erasure.until_ms", millisRange)
-	case f.WithheldUntil < 0 || f.WithheldUntil > f.ErasedUntil:
-		return Invalid("erasure.withheld_until_ms", "must be between 0 and until_ms")
-	case f.policy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || len(f.Gateway) > 0):
-		return Invalid("policy", "a change of policy comes alone in its frame")
-	case f.tenantPolicy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || len(f.Gateway) > 0):
-		return Invalid("tenant_policy", "a change of policy comes alone in its frame")
-	case f.VisibilityUser < 0:
-		return invalidUser("visibility.user_id")
-	case f.VisibilityUser != 0 && f.Visibility != Everyone && f.Visibility != Nobody:
-		return Invalid("visibility.visibility", "must be EVERYONE or NOBODY")
-	case len(f.devices)/4 != f.rows:
+	}
+	if f.change {
+		if err := f.checkChange(); err != nil {
+			return err
+		}
+	}
+	if len(f.devices)/4 != f.rows {
 		return f.unequal("device_id", len(f.devices)/4)
 	}
 	unequal := func(rows int) bool { return rows != f.rows && rows != 0 }
@@ -333,13 +341,6 @@ func (f *Frame) check() error {
 	if i := firstAbove(f.idles, uint64(MaxIdle)); i >= 0 {
 		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
 	}
-	if f.VisibilityUser != 0 || f.ErasedUser != 0 {
-		for _, name := range []Name{f.VisibilityName, f.ErasedName} {
-			if err := name.checkOptional(); err != nil {
-				return err
-			}
-		}
-	}
 	if err := f.checkSigned(); err != nil {
 		return err
 	}
@@ -352,6 +353,32 @@ func (f *Frame) check() error {
 		}
 	}
 	return f.checkNames()
+}
+
+// checkChange is check for what the frame changes.
+func (f *Frame) checkChange() error {
+	switch {
+	case f.ErasedUser != 0 && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || f.tenantPolicy != nil || len(f.Gateway) > 0):
+		return Invalid("erasure", "an erasure comes alone in its frame")
+	case f.ErasedUser < 0:
+		return invalidUser("erasure.user_id")
+	case f.ErasedUser != 0 && (f.ErasedUntil < 1 || f.ErasedUntil > maxMillis):
+		return Invalid("erasure.until_ms", millisRange)
+	case f.WithheldUntil < 0 || f.WithheldUntil > f.ErasedUntil:
+		return Invalid("erasure.withheld_until_ms", "must be between 0 and until_ms")
+	case f.policy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || len(f.Gateway) > 0):
+		return Invalid("policy", "a change of policy comes alone in its frame")
+	case f.tenantPolicy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || len(f.Gateway) > 0):
+		return Invalid("tenant_policy", "a change of policy comes alone in its frame")
+	case f.VisibilityUser < 0:
+		return invalidUser("visibility.user_id")
+	case f.VisibilityUser != 0 && f.Visibility != Everyone && f.Visibility != Nobody:
+		return Invalid("visibility.visibility", "must be EVERYONE or NOBODY")
+	}
+	if err := f.VisibilityName.checkOptional(); err != nil {
+		return err
+	}
+	return f.ErasedName.checkOptional()
 }
 
 func (f *Frame) unequal(column string, n int) error {

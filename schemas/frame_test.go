@@ -251,6 +251,16 @@ func BenchmarkReadAFrameOfAThousandBeats(b *testing.B) {
 	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mbeats/s")
 }
 
+func BenchmarkReadAFrameOfOneBeat(b *testing.B) {
+	value := AppendFrame(nil, FrameHead{}, []Beat{{User: 1 << 22, Device: 7, Kind: Web, Age: 50, Idle: 40_000}})
+	var f Frame
+	for b.Loop() {
+		if err := f.Decode(value); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkReadAFrameOfAThousandBeatsByTheGeneratedDecoder(b *testing.B) {
 	value := thousand()
 	b.SetBytes(int64(len(value)))
