@@ -18,6 +18,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// allocations is the least of several counts: the gateway's own goroutines, which write what is due, may allocate
+// during some of them. A beat that allocates does so in all.
+func allocations(beat func()) float64 {
+	least := testing.AllocsPerRun(100, beat)
+	for try := 1; try < 20 && least > 0; try++ {
+		least = min(least, testing.AllocsPerRun(100, beat))
+	}
+	return least
+}
+
 // Not parallel: it counts allocations.
 func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -56,7 +66,7 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 	if err := errors.Join(tab.Bye(), acme.Bye("ann", "phone")); err != nil {
 		t.Error(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = acme.Beat("ann", "tablet", schemas.Mobile, 0) }); n != 0 {
+	if n := allocations(func() { _ = acme.Beat("ann", "tablet", schemas.Mobile, 0) }); n != 0 {
 		t.Errorf("%v allocations in a beat", n)
 	}
 	for field, err := range map[string]error{
@@ -126,7 +136,7 @@ func TestWithoutAKeyUsersAreIntegersWithoutTenants(t *testing.T) { // not parall
 	if err := g.Beat("42", "7", schemas.Mobile, 0); err != nil {
 		t.Error(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = g.Beat("42", "7", schemas.Mobile, 0) }); n != 0 {
+	if n := allocations(func() { _ = g.Beat("42", "7", schemas.Mobile, 0) }); n != 0 {
 		t.Errorf("%v allocations in a beat", n)
 	}
 	if err := g.Close(ctx); err != nil {
