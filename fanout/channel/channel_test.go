@@ -36,10 +36,8 @@ func batch(items ...delivery.Item) stream.Batch[delivery.Item] {
 }
 
 // consumer hands deliveries to c; dead letters are accepted.
-func consumer(t *testing.T, c delivery.Channel) *delivery.Consumer {
+func consumer(t *testing.T, c delivery.Channel, config delivery.Config) *delivery.Consumer {
 	t.Helper()
-	config := delivery.Defaults()
-	config.FirstWait = 20 * time.Millisecond
 	take := func(ctx context.Context, n delivery.Notice) error { return c.Deliver(ctx, n.Shown(identity.Users{})) }
 	made, err := delivery.NewConsumer(config, take, nil, func(context.Context, *schemas.Record, error) error { return nil },
 		delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
@@ -67,7 +65,7 @@ func (a *awaited) Deliver(ctx context.Context, n schemas.Notice) error {
 func deliver(t *testing.T, c delivery.Channel, items ...delivery.Item) {
 	t.Helper()
 	a := &awaited{Channel: c, delivered: make(chan struct{}, len(items))}
-	made := consumer(t, a)
+	made := consumer(t, a, delivery.Defaults())
 	if err := made.Apply(t.Context(), batch(items...)); err != nil {
 		t.Fatal(err)
 	}
@@ -99,25 +97,28 @@ func TestTheLogIsALineForEachNotice(t *testing.T) {
 func TestAReceiverThatFailsOrHangsForSomeUsersDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	const others, hanging = 200, 8
-	release := make(chan struct{})
+	hang, release := context.WithCancel(context.Background())
 	arrived := make(chan string, others)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch user := r.Header.Get("Ce-Subject"); {
 		case user == "7":
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case len(user) == 4: // 1000 to 1007
-			<-release
+			<-hang.Done()
 		default:
 			arrived <- user
 		}
 	}))
 	defer server.Close()
+	defer release()
 	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Client: server.Client()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := consumer(t, hook)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // the first dead letter comes after 25 s
+	config := delivery.Defaults() // nothing is tried again or given up while the test runs, however slowly
+	config.Timeout, config.FirstWait, config.MaxWait = 5*time.Minute, 5*time.Minute, 5*time.Minute
+	c := consumer(t, hook, config)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	offset := int64(0)
 	next := func(user schemas.UserID, version schemas.Version) delivery.Item {
@@ -146,7 +147,7 @@ func TestAReceiverThatFailsOrHangsForSomeUsersDelaysNobodyElse(t *testing.T) {
 	if first, inHand := c.InHand(3); !inHand || first != 1 {
 		t.Errorf("in hand from offset %d, %t; want 1: the first that failed is not to be committed", first, inHand)
 	}
-	close(release)
+	release()
 	if first, inHand := c.Finish(t.Context(), 3); !inHand || first != 1 {
 		t.Errorf("in hand at the end from offset %d, %t; want 1", first, inHand)
 	}
