@@ -98,7 +98,7 @@ func TestOfAGatewayWith100000UsersThatCrashesOnlyThoseWhoStayAwayArePublished(t 
 }
 
 func TestTwentyGatewaysThatDieAtOnceShareOneRate(t *testing.T) {
-	const gateways, users = 20, 100_000
+	const gateways, users = 20, 30_000
 	policy := Defaults()
 	policy.BreakerPercent = 0
 	w := newWorld(t, policy)
