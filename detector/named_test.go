@@ -222,7 +222,7 @@ func TestAnErasureRemovesTheName(t *testing.T) {
 func TestTheTableOfNamesIsAMap(t *testing.T) {
 	table, want := newNames(named), map[schemas.UserID]schemas.Name{}
 	rng := rand.New(rand.NewPCG(1, 2))
-	const users = 20_000
+	const users = 4_000
 	for range 8 * users {
 		name := schemas.Name{Tenant: []string{"", "acme"}[rng.IntN(2)], Text: textOf(rng.IntN(users))}
 		id := named.ID(name.Tenant, name.Text)

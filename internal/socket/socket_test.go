@@ -177,7 +177,7 @@ func (d *door) endsWith(t *testing.T, want error) {
 		if !errors.Is(err, want) {
 			t.Fatalf("ended with %v, want %v", err, want)
 		}
-	case <-time.After(2 * time.Minute):
+	case <-time.After(time.Minute):
 		t.Fatal("has not ended")
 	}
 }
@@ -344,11 +344,10 @@ func TestASilentClientIsPingedAndThenGivenUp(t *testing.T) {
 		quiets := make(chan struct{}, 1000)
 		d := openOn(t, &pipes{conns: make(chan net.Conn)}, o, func(*socket.Conn) { quiets <- struct{}{} })
 		answers := d.dial(t)
-		ctx, cancel := context.WithCancel(t.Context())
 		var reading sync.WaitGroup
-		reading.Go(func() { _, _, _ = answers.Read(ctx) }) // which answers pings
+		reading.Go(func() { _, _, _ = answers.Read(t.Context()) }) // which answers pings
 		defer reading.Wait()
-		defer cancel()
+		defer answers.CloseNow()
 		for range 30 {
 			<-quiets
 		}
@@ -356,13 +355,9 @@ func TestASilentClientIsPingedAndThenGivenUp(t *testing.T) {
 			t.Fatalf("a client that answers pings was given up: %v", <-d.ended)
 		}
 		_, from := d.raw(t)
-		begun := time.Now()
 		d.endsWith(t, socket.ErrSilent)
 		if got, err := io.ReadAll(from); err != nil || !strings.HasPrefix(string(got), "\x89\x00") {
 			t.Errorf("%x %v", got, err)
-		}
-		if took := time.Since(begun); took > time.Minute {
-			t.Errorf("it was given up after %s", took)
 		}
 	})
 }

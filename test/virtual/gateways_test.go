@@ -12,10 +12,11 @@ import (
 )
 
 func TestScenario19OfAGatewayThatCrashesOnlyThoseWhoDoNotReconnectAreLost(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		p := w.start("all", "one")
 		from := now()
-		everyone := make([]row, 10_000)
+		everyone := make([]row, 2000)
 		for i := range everyone {
 			everyone[i] = row{User: schemas.UserID(i + 1), Device: 1, Kind: "mobile"}
 		}
@@ -30,7 +31,7 @@ func TestScenario19OfAGatewayThatCrashesOnlyThoseWhoDoNotReconnectAreLost(t *tes
 		}
 		w.tap.catchUp()
 		users := byUser(w.tap.committed())
-		for user := schemas.UserID(101); user <= 10_000; user++ {
+		for user := schemas.UserID(101); user <= 2000; user++ {
 			w.only(users, user, schemas.Online)
 		}
 		for user := schemas.UserID(1); user <= 100; user++ {
@@ -48,6 +49,7 @@ func TestScenario19OfAGatewayThatCrashesOnlyThoseWhoDoNotReconnectAreLost(t *tes
 }
 
 func TestScenario22ARollingRestartOfIngestPublishesNothing(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		all := w.startAll()
 		names := []string{"ingest", "ingest-2", "ingest-3"}

@@ -37,6 +37,7 @@ func inFleet(t *testing.T, test func(w *world, f *fleet)) {
 }
 
 func TestScenarios26And27KillsOfDetectorsWhosePartitionsMoveChangeNothing(t *testing.T) {
+	long(t)
 	inFleet(t, func(w *world, f *fleet) {
 		rounds := 30
 		if testing.Short() {
@@ -85,6 +86,7 @@ func (f *fleet) steadfastStayed(users map[schemas.UserID][]schemas.Transition) {
 }
 
 func TestAKilledDetectorIsReplacedInLessThanTenSeconds(t *testing.T) {
+	long(t)
 	inFleet(t, func(w *world, f *fleet) {
 		killed := now()
 		var back sync.WaitGroup

@@ -23,6 +23,7 @@ func steadyUsers(n int, from, to schemas.Millis) []*person {
 }
 
 func TestScenario24NobodyWhoKeepsBeatingChangesWhileKafkaRefusesToWrite(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		from := now() + second - now()%second
@@ -91,6 +92,7 @@ func (w *world) only(users map[schemas.UserID][]schemas.Transition, user schemas
 }
 
 func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndReportsTheTrueInstants(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		all := w.startAll()
 		in, api := all["ingest"], all["api"]
@@ -140,6 +142,7 @@ func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndReportsTheTrueInstants
 }
 
 func TestErrorsAtRandomChangeNothing(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		from := now() + second - now()%second

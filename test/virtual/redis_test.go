@@ -9,6 +9,7 @@ import (
 )
 
 func TestScenario32AnEmptyRedisMakesReadsStaleAndThenRightButNobodyOffline(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		from := now() + second - now()%second

@@ -37,30 +37,6 @@ func TestScenario5SilenceIsAwayAndThenOfflineAtTheExactInstants(t *testing.T) {
 	})
 }
 
-func TestScenario11WhenThePhoneGoesAnIdleLaptopKeepsItsUserAway(t *testing.T) {
-	inWorld(t, size{partitions: 1}, func(w *world) {
-		p := w.start("all", "one")
-		from := now()
-		gone := from + 2*minute // the phone's last beat
-		for at := from; at < from+12*minute; at += 15 * second {
-			w.sleepTo(at)
-			w.mustPost(p.base, gateway{}, row{User: 1, Device: 2, Kind: "desktop", Idle: 6*minute + at - from})
-			if at <= gone {
-				w.mustPost(p.base, gateway{}, row{User: 1, Device: 1, Kind: "mobile"})
-			}
-		}
-		users := byUser(w.likeTheOracle())
-		w.only(users, 1, schemas.Away, schemas.Online, schemas.Away)
-		last := users[1][2]
-		if last.At != gone+45*second || last.Cause != schemas.Idle || last.Kinds != schemas.SetOfKinds(schemas.Desktop) || last.Device != 1 {
-			w.Errorf("it became away by %s", line(&last))
-		}
-		w.readsAre(p.base, users)
-		p.stop()
-		w.storedAre(users)
-	})
-}
-
 func TestScenario17ConnectionsThatDropAndComeBackAreOneOnline(t *testing.T) {
 	for name, devices := range map[string][]schemas.DeviceID{"the same device": {1, 1, 1}, "a new device each time": {1, 2, 3}} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +71,7 @@ func TestScenario17ConnectionsThatDropAndComeBackAreOneOnline(t *testing.T) {
 }
 
 func TestScenarios34And35AHiddenUserIsClearedOnceAndThenUnseenUntilItIsVisible(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		p := w.start("all", "one")
 		viewer := w.watch(p.base, 1)

@@ -50,47 +50,8 @@ func TestScenario10ALimitThatIsChangedHoldsForThoseWhoAreOnlineAlready(t *testin
 	})
 }
 
-func TestScenario23GatewaysThatAreCutOffForAMinutePublishNothing(t *testing.T) {
-	inWorld(t, size{partitions: 2}, func(w *world) {
-		p := w.start("all", "one")
-		from := now() + second - now()%second
-		beat := func(at schemas.Millis) {
-			w.sleepTo(at)
-			for g := range 2 {
-				var rows []row
-				for user := range schemas.UserID(10) {
-					rows = append(rows, row{User: schemas.UserID(g)*100 + user + 1, Device: 1, Kind: "mobile"})
-				}
-				w.post(p.base, gateway{[]string{"gw-a", "gw-b"}[g], began}, rows...)
-			}
-		}
-		for at := from; at < from+2*minute; at += 5 * second {
-			beat(at)
-		}
-		// Nothing comes through but ticks.
-		cut := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: schemas.Heartbeats.Name(schemas.DefaultPrefix),
-			Err: kerr.NotEnoughReplicas, Count: -1, When: func(r kmsg.Request) bool { return !onlyTicks(r) }})
-		time.Sleep(time.Minute)
-		if cut.Hits() == 0 {
-			w.Error("nobody was cut off")
-		}
-		cut.Remove()
-		for at := now() + second - now()%second; at < from+6*minute; at += 5 * second {
-			beat(at)
-		}
-		users := byUser(w.likeTheOracle())
-		for id := range users {
-			w.only(users, id, schemas.Online)
-		}
-		if len(users) != 20 {
-			w.Errorf("%d users, want 20", len(users))
-		}
-		p.stop()
-		w.storedAre(users)
-	})
-}
-
 func TestScenario28UsersWhoDoNotReturnWithTheDetectorsGoByTheirLimits(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		all := w.startAll()
 		from := now()

@@ -146,8 +146,8 @@ func TestEveryAlertSaysHowUrgentItIsAndWhatIsWrong(t *testing.T) {
 func TestPromtoolAcceptsTheConfigurationAndItsTestsPass(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("there is no promtool: install Debian's package prometheus")
+	if err != nil || os.Getenv("STILLHERE_FULL") == "" {
+		t.Skip("takes half a minute, with STILLHERE_FULL=1 and promtool, of Debian's package prometheus")
 	}
 	folder := filepath.Join(Root(), "deploy", "prometheus")
 	for _, arguments := range [][]string{

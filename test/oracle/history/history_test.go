@@ -53,10 +53,10 @@ func checkInstants(t *testing.T, h *History, transitions []schemas.Transition) {
 }
 
 // seeds are the first n where STILLHERE_FULL=1 asks for all of them, as .ci/long does, else the
-// first of every 32; or those of STILLHERE_TEST_SEEDS=FROM-TO. Of all of them, STILLHERE_PART=2/4 takes
+// first of every 64; or those of STILLHERE_TEST_SEEDS=FROM-TO. Of all of them, STILLHERE_PART=2/4 takes
 // the third of every four: .ci/run takes another part for each commit.
 func seeds(t *testing.T, n uint64) iter.Seq[uint64] {
-	from, to, part, parts := uint64(0), n/32, uint64(0), uint64(1)
+	from, to, part, parts := uint64(0), max(n/64, 4), uint64(0), uint64(1)
 	if os.Getenv("STILLHERE_FULL") != "" {
 		to = n
 	}

@@ -16,7 +16,7 @@ func lawful(t *testing.T, check func(t *testing.T, impl Impl, seed uint64)) {
 	for name, impl := range map[string]Impl{"oracle": oracle.Run, "machine": Machine} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(400) {
+			for seed := range seeds(t, 1600) {
 				check(t, impl, seed)
 			}
 		})

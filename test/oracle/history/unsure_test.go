@@ -64,7 +64,7 @@ func compareUnsure(t *testing.T, h *History, runs Runs) (times int) {
 func TestMachineWritesUnsureUsersAsTheOracleDoesHoweverOftenItIsKilled(t *testing.T) {
 	t.Parallel()
 	times := 0
-	for seed := range seeds(t, 600) {
+	for seed := range seeds(t, 1200) {
 		h := ofLosses(seed)
 		times += compareUnsure(t, h, Runs{})
 		compareUnsure(t, h, killed(seed))
