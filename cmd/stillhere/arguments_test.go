@@ -18,7 +18,6 @@ func TestValuesMayBeginWithAMinus(t *testing.T) {
 		{"replay --from -2h 1", "replay --from=-2h 1"},
 		{"replay --from=-2h 1", "replay --from=-2h 1"},
 		{"asof -2h 1", "asof --at=-2h 1"},
-		{"asof --show-ids -2h 1", "asof --show-ids --at=-2h 1"},
 		{"asof --at -2h 1", "asof --at=-2h 1"},
 		{"asof now -- -2h", "asof now -- -2h"},
 		{"get --watch -5", "get --watch -5"},
@@ -68,7 +67,7 @@ func TestEveryCommandSaysWhatItsOutputTakes(t *testing.T) {
 		"status --watch --table groups --output json":    `stillhere: --output: --watch has no end, so no json document; use --output jsonl or csv`,
 		"status --watch --table groups --output parquet": `stillhere: --output: --watch has no end, so no parquet document; use --output jsonl or csv`,
 		"plan --users 5 --output xml":                    `stillhere: --output: must be table, json, jsonl, csv, parquet or helm-values, is "xml"`,
-		"replay --resume --out f --output table":         `stillhere: --resume: tables and JSON documents cannot be resumed`,
+		"replay --resume --out f --output csv":           `stillhere: --resume needs --rotate-every, --rotate-size or --partition-by`,
 		"replay --follow --output json":                  `stillhere: --output: --follow has no end, so no JSON document; use --output jsonl`,
 		"replay --rotate-size 1M --out f --output json":  `stillhere: --rotate-every, --rotate-size, --partition-by: tables and JSON documents`,
 	} {
@@ -173,7 +172,7 @@ func TestAHintRepeatsTheCommandLineWithoutItsSecrets(t *testing.T) {
 		want  string
 	}{
 		{[]string{"replay", "--out", "a b", "--kafka-brokers", "k:1"}, "--resume", "stillhere replay --out 'a b' --kafka-brokers k:1 --resume"},
-		{[]string{"replay", "--out", "x", "--resume"}, "--resume", "stillhere replay --out x --resume"},
+		{[]string{"replay", "--out", "x", "--rotate-every", "1h", "--resume"}, "--resume", "stillhere replay --out x --rotate-every 1h --resume"},
 		{[]string{"replay", "--out", "it's", "--postgres=postgres://u:p@h/d"}, "--resume",
 			`stillhere replay --out 'it'\''s' --postgres=postgres://u:xxxxx@h/d --resume`},
 		{[]string{"replay", "--out", "x", "--postgres", "postgres://u:p@h/d"}, "--resume", `stillhere replay --out x --postgres '(hidden)' --resume`},

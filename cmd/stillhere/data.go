@@ -22,9 +22,8 @@ type dataFlags struct {
 	Tenant    *string `help:"With --ids text: include only users of this tenant. Default: all tenants; if users are given the default tenant." env:"-" group:"What:"`
 	Partition []int32 `help:"Include only these partitions." env:"-" group:"What:"`
 
-	Output  string `help:"${output} Default: table on a terminal, else jsonl." type:"format" takes:"table,json,jsonl,csv,parquet" env:"-" group:"Output:"`
-	ShowIDs bool   `name:"show-ids" help:"With --ids text: add the column user_id, with the internal ids, to tenant and name." env:"-" group:"Output:"`
-	Out     string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
+	Output string `help:"${output} Default: table on a terminal, else jsonl." type:"format" takes:"table,json,jsonl,csv,parquet" env:"-" group:"Output:"`
+	Out    string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
 
 	sourceFlags
 }
@@ -114,9 +113,6 @@ func (f *dataFlags) users(filter *replay.Filter, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	if f.ShowIDs && !of.users.Text() {
-		return misused(errNoIDs)
-	}
 	f.asked = nil
 	for _, text := range arguments {
 		id, name, err := of.user(fmt.Sprintf("user %q", text), text)
@@ -136,11 +132,8 @@ func (f *dataFlags) users(filter *replay.Filter, arguments []string) error {
 
 // columns are those of the output.
 func (f *dataFlags) columns(o *replay.Options) replay.Columns {
-	switch {
-	case o.Names == nil:
+	if o.Names == nil {
 		return replay.IDs
-	case f.ShowIDs:
-		return replay.NamedAndIDs
 	}
 	return replay.Named
 }

@@ -21,8 +21,7 @@ type explainCommand struct {
 	User  string `arg:"" optional:"" help:"Its user, if known: then only one partition is searched."`
 	At    string `help:"Explain the last change of the user at or before this instant, and what the user was then: 2026-11-20T10:00, -2h, 10m ago, as replay's --from." env:"-"`
 	tenantFlag
-	ShowIDs bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
-	Output  string `help:"Output format: table, json (one document) or jsonl (the same on a line). Tables are for people, with times in UTC." type:"format" takes:"table,json,jsonl" why:"an explanation is no row; \"history\" and \"replay\" have rows" default:"table" env:"-"`
+	Output string `help:"Output format: table, json (one document) or jsonl (the same on a line). Tables are for people, with times in UTC." type:"format" takes:"table,json,jsonl" why:"an explanation is no row; \"history\" and \"replay\" have rows" default:"table" env:"-"`
 	kafkaFlags
 }
 
@@ -70,14 +69,11 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	if err != nil {
 		return err
 	}
-	if c.ShowIDs && !of.users.Text() {
-		return misused(errNoIDs)
-	}
 	event, user, err := c.given()
 	if err != nil {
 		return err
 	}
-	o := explain.Options{Event: event, ShowIDs: c.ShowIDs}
+	o := explain.Options{Event: event}
 	if c.At != "" {
 		if o.At, err = instant("--at", c.At); err != nil {
 			return err

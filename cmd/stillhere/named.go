@@ -17,9 +17,6 @@ import (
 // errTenants refuses a tenant in int mode.
 var errTenants = errors.New("--tenant: only pipelines with --ids text have tenants; for one of these give --ids text, too")
 
-// errNoIDs refuses to show internal ids in int mode.
-var errNoIDs = errors.New("--show-ids: only users of pipelines with --ids text have internal ids")
-
 // errOneUser refuses a command without its user.
 var errOneUser = errors.New("<user>: one user must be given")
 

@@ -25,7 +25,7 @@ type replayCommand struct {
 	Cause  []string `help:"Include only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility, gateway_drained, device_evicted, erased." env:"-" group:"What:"`
 	Follow bool     `help:"Continue with new changes until interrupted." env:"-" group:"What:"`
 	Source string   `help:"Source: ${enum}. auto: the topic, and the store for changes that retention has removed from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
-	Resume bool     `help:"Resume after the last row of the file, or of the folder of files, of an interrupted replay with the same flags." env:"-" group:"Output:"`
+	Resume bool     `help:"Resume after the complete files of an interrupted replay with the same flags; with --rotate-every, --rotate-size or --partition-by." env:"-" group:"Output:"`
 	rotateFlags
 	dataFlags
 }
@@ -53,8 +53,8 @@ func (c *replayCommand) Validate() error {
 		return errors.New("--follow has no end, so it excludes --to")
 	case c.Follow && c.Source == "store":
 		return errors.New("--follow reads the topic, so it excludes --source store")
-	case c.Resume && c.Out == "-":
-		return errors.New("--resume needs --out, the file to resume")
+	case c.Resume && !c.rotates():
+		return errors.New("--resume needs --rotate-every, --rotate-size or --partition-by, and the folder of the files as --out")
 	case c.Source == "store" && c.Postgres == "" && c.SQLite == "":
 		return errors.New("--source store needs --postgres or --sqlite")
 	case c.rotates() && c.Out == "-":
@@ -65,13 +65,11 @@ func (c *replayCommand) Validate() error {
 		return errors.New("--rotate-every, --rotate-size, --partition-by: tables and JSON documents are not divided; use --output jsonl, csv or parquet")
 	case c.RotateEvery < 0:
 		return errors.New("--rotate-every must not be negative")
-	case c.Resume && !c.divisible():
-		return errors.New("--resume: tables and JSON documents cannot be resumed; use --output jsonl, csv or parquet")
 	}
 	return nil
 }
 
-// divisible reports whether rows in the format may be in several files, and be appended to one.
+// divisible reports whether rows in the format may be in several files.
 func (c *replayCommand) divisible() bool {
 	return c.format() != dataset.Table && c.format() != dataset.JSON
 }
@@ -208,21 +206,6 @@ func (c *replayCommand) begin(o *replay.Options) (*outputFile, replay.Writer[sto
 	if c.rotates() {
 		return c.beginRotation(o, format, columns)
 	}
-	if c.Resume {
-		file, w, last, err := replay.Resume(columns, format, c.Out)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--resume: %w", err)
-		}
-		if file != nil {
-			o.ResumeAfter(last)
-			if o.Names == nil {
-				fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", last.At, last.User)
-			} else {
-				fmt.Fprintf(os.Stderr, "going on after %s, event %s\n", last.At, last.Event[:])
-			}
-			return &outputFile{Writer: file, file: file}, w, nil
-		}
-	}
 	out, err := c.create()
 	if err != nil {
 		return nil, nil, err
@@ -274,7 +257,7 @@ func (c *replayCommand) hint(parsed *kong.Context, args givenArguments) string {
 	switch {
 	case c.Out == "-":
 		return ""
-	case !c.divisible():
+	case !c.rotates():
 		return fmt.Sprintf("; %s is valid as far as it goes", c.Out)
 	}
 	return fmt.Sprintf("; %s is valid as far as it goes, and this continues: %s", c.Out, args.again(parsed, "--resume"))

@@ -26,7 +26,7 @@
 // # Under failure
 //
 // While Kafka or the store cannot be reached, reading waits. When ctx ends, the rows so far make a
-// complete file (a Parquet file gets its footer), and Resume continues after its last row. If
+// complete file (a Parquet file gets its footer), and a Rotation can go on after its complete files. If
 // retention overtakes the replay at the seam, the error is ErrOvertaken; starting again finds another
 // seam. If the topic was recreated, the error is ErrRecreated.
 package replay

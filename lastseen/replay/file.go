@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,7 +35,13 @@ func Create(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(name, os.O_CREATE|os.O_TRUNC)
+	file, err := os.OpenFile(name+partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", name, err)
+	}
+	f := &File{name: name, file: file, buffer: bufio.NewWriterSize(file, 64<<10)}
+	f.syncs.SetLimit(1)
+	return f, nil
 }
 
 // replaceable is the file that the name leads to. Commit would put a file in the place of a device or a pipe.
@@ -51,31 +56,6 @@ func replaceable(name string) (string, error) {
 		return "", fmt.Errorf("%s is a device, a pipe or a folder, and must be a file", name)
 	}
 	return filepath.EvalSymlinks(name)
-}
-
-func open(name string, flags int) (*File, error) {
-	file, err := os.OpenFile(name+partial, os.O_RDWR|flags, 0o666)
-	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", name, err)
-	}
-	f := &File{name: name, file: file, buffer: bufio.NewWriterSize(file, 64<<10)}
-	f.syncs.SetLimit(1)
-	return f, nil
-}
-
-// openPartial opens the file that a killed process has left, to continue after its first size bytes.
-func openPartial(name string, size int64) (*File, error) {
-	f, err := open(name, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err = f.file.Truncate(size); err == nil {
-		_, err = f.file.Seek(size, io.SeekStart)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Abandon())
-	}
-	return f, nil
 }
 
 func (f *File) Write(p []byte) (int, error) {

@@ -20,14 +20,10 @@ type Filter struct {
 	Of *string
 	// From is included, To is not; 0 leaves that end open.
 	From, To schemas.Millis
-	// after is the last row that was emitted before.
-	after *store.Entry
 	// erased are the versions by which users were erased.
 	erased map[schemas.UserID]schemas.Version
 	// erasures selects the erasures themselves, too.
 	erasures bool
-	// order is the order of the rows, for after.
-	order func(a, b *store.Entry) int
 }
 
 // wants reports whether e is selected. It does not look at the partition.
@@ -35,8 +31,7 @@ func (f *Filter) wants(e *store.Entry) bool {
 	return (len(f.erased) == 0 || f.outlives(e)) && e.At >= f.From && (f.To == 0 || e.At < f.To) &&
 		(len(f.Users) == 0 || slices.Contains(f.Users, e.User)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, e.To)) &&
-		(len(f.Causes) == 0 || slices.Contains(f.Causes, e.Cause)) &&
-		(f.after == nil || f.order(e, f.after) > 0)
+		(len(f.Causes) == 0 || slices.Contains(f.Causes, e.Cause))
 }
 
 // outlives reports whether no erasure has made e void.

@@ -63,18 +63,13 @@ func followPart(ctx context.Context, log Log, o *Options, topic schemas.TopicID,
 	}
 	// What was committed together with the changes is known after them.
 	named := o.newNamer(alone)
-	filter := o.Filter
-	filter.order = o.order()
 	var e store.Entry
 	err = log.Read(ctx, id, next, end, func(r *schemas.Record) error {
 		event, err := e.Scan(r.Value)
 		if err != nil {
 			return nil
 		}
-		if filter.after != nil {
-			e.SetEvent(event)
-		}
-		if !filter.wants(&e) {
+		if !o.Filter.wants(&e) {
 			return nil
 		}
 		e.SetEvent(event)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
@@ -111,7 +112,6 @@ func TestRowsHaveTheNamesThatAreKnownNow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		changes, known := namedLog(rapid.Uint64Range(1, 1000).Draw(rt, "seed"), 20, rapid.IntRange(0, 3000).Draw(rt, "length"))
 		format := rapid.SampledFrom([]Format{JSONL, CSV, Parquet}).Draw(rt, "format")
-		columns := rapid.SampledFrom([]Columns{Named, NamedAndIDs}).Draw(rt, "columns")
 		withoutNames(changes, known, 4) // the log alone does not know that user 4 has two names
 		log := newTopic(rapid.Int32Range(1, 6).Draw(rt, "partitions"), changes)
 		kept := archiveOf(log, rapid.Float64Range(0.7, 1).Draw(rt, "written"))
@@ -124,10 +124,10 @@ func TestRowsHaveTheNamesThatAreKnownNow(t *testing.T) {
 		o.Filter.Tenant = rapid.SampledFrom([]*string{nil, &tenants[0], &tenants[1]}).Draw(rt, "tenant")
 		want := namedRowsOf(changes, o.Filter.Tenant)
 		var out bytes.Buffer
-		w := ChangesWith(columns, format, &out)
+		w := ChangesWith(Named, format, &out)
 		sum, err := Run(t.Context(), log, kept, &o, w.Write)
 		must(t, errors.Join(err, w.Close()))
-		same(t, "replay", out.Bytes(), namedFile(t, format, columns, want))
+		same(t, "replay", out.Bytes(), namedFile(t, format, Named, want))
 		if sum.Rows != int64(len(want)) || sum.Late != 0 {
 			t.Fatalf("summary %+v of %d rows", sum, len(want))
 		}
@@ -164,82 +164,35 @@ func TestAChangeUnderAnotherNameThanItsUserHasIsShownWithoutName(t *testing.T) {
 	}
 }
 
-func TestAResumedReplayOfNamedRowsGivesTheSameFile(t *testing.T) {
+func TestAFolderWithOtherColumnsIsNotContinued(t *testing.T) {
 	t.Parallel()
-	changes, known := namedLog(3, 20, 500)
-	withoutNames(changes, known, 4)
-	log := newTopic(3, changes)
-	kept := archiveOf(log, 0.9)
-	log.cut(0.4)
+	changes, _ := namedLog(3, 20, 9)
 	for _, format := range []Format{JSONL, CSV, Parquet} {
-		for _, columns := range []Columns{Named, NamedAndIDs} {
-			for _, killed := range []bool{false, true} {
-				if killed && format == Parquet {
-					continue // nothing of it can be read; it starts over
+		for _, was := range []Columns{IDs, Named} {
+			for _, is := range []Columns{IDs, Named} {
+				folder := t.TempDir()
+				name := filepath.Join(folder, "changes-000001."+string(format))
+				must(t, os.WriteFile(name, namedFile(t, format, was, changes), 0o600))
+				_, have, from, err := Rotate(is, format, Rotation{Folder: folder}, true, time.Hour)
+				if (err == nil) != (was == is) || err == nil && (len(have) == 0 || from == 0) {
+					t.Errorf("%s: a file of kind %d is continued as %d: %d changes from %s, %v", format, was, is, len(have), from, err)
 				}
-				name := filepath.Join(t.TempDir(), "changes")
-				for stop := int64(100); ; stop += 150 {
-					o := Defaults()
-					o.Names = known
-					file, w, last, err := Resume(columns, format, name)
-					must(t, err)
-					if file == nil {
-						file, err = Create(name)
-						must(t, err)
-						w = ChangesWith(columns, format, file)
-					} else {
-						o.ResumeAfter(last)
-					}
-					stopped := errors.New("stopped")
-					rows := int64(0)
-					_, err = Run(t.Context(), log, kept, &o, func(e *store.Entry) error {
-						if rows++; rows > stop {
-							return stopped
-						}
-						return w.Write(e)
-					})
-					if err != nil && killed { // half a line is in the file
-						must(t, w.Flush())
-						half := `{"event_id":"3`
-						if format == CSV {
-							half = changes[0].EventID().String() + `,acme,"line` + "\n" + `en`
-						}
-						_, writeErr := file.Write([]byte(half))
-						must(t, errors.Join(writeErr, file.Abandon()))
-						continue
-					}
-					must(t, errors.Join(w.Close(), file.Commit()))
-					if err == nil {
-						break
-					}
-				}
-				got, err := os.ReadFile(name)
-				must(t, err)
-				same(t, fmt.Sprint(format, columns, killed), got, namedFile(t, format, columns, namedRowsOf(changes, nil)))
 			}
 		}
 	}
 }
 
-func TestAFileWithOtherColumnsIsNotContinued(t *testing.T) {
+func TestAFolderWithAFileThatNoReplayHasWrittenIsNotContinued(t *testing.T) {
 	t.Parallel()
-	changes, _ := namedLog(3, 20, 9)
-	for _, format := range []Format{JSONL, CSV, Parquet} {
-		for _, was := range []Columns{IDs, Named, NamedAndIDs} {
-			for _, is := range []Columns{IDs, Named, NamedAndIDs} {
-				if was == is {
-					continue
-				}
-				name := filepath.Join(t.TempDir(), "changes")
-				before := namedFile(t, format, was, changes)
-				must(t, os.WriteFile(name, before, 0o600))
-				if file, _, _, err := Resume(is, format, name); err == nil {
-					t.Errorf("%s: a file of kind %d is continued as %d: %v", format, was, is, file)
-				}
-				after, err := os.ReadFile(name)
-				if must(t, err); !bytes.Equal(before, after) {
-					t.Errorf("%s: the refused file was changed", format)
-				}
+	for format, lines := range map[Format][]string{
+		JSONL: {`{"user_id":"7","from":"2026-11-20T10:00:00Z"}`, `{"event_id":"2gVCcZ6TqUq5bkKTo7CqEYvyHr0"}`, `{"changed_at":"2026-11-20T10:00:00Z"}`, `{}`, `{`},
+		CSV:   {"a,b", strings.Join(headOf(IDs), ",") + "\nx,y"}, Parquet: {"PAR1"},
+	} {
+		for _, line := range lines {
+			folder := t.TempDir()
+			must(t, os.WriteFile(filepath.Join(folder, "changes-000001."+string(format)), []byte(line+"\n"), 0o600))
+			if _, _, _, err := Rotate(IDs, format, Rotation{Folder: folder}, true, time.Hour); err == nil {
+				t.Errorf("%s: %q is continued", format, line)
 			}
 		}
 	}
@@ -266,7 +219,7 @@ func TestAFollowedChangeHasTheNameThatWasCommittedWithIt(t *testing.T) {
 	}))
 	want := namedRowsOf(changes[150:], &tenants[1])
 	slices.SortFunc(got, func(a, b store.Entry) int { return compareNamed(&a, &b) })
-	same(t, "followed", namedFile(t, JSONL, NamedAndIDs, got), namedFile(t, JSONL, NamedAndIDs, want))
+	same(t, "followed", namedFile(t, JSONL, Named, got), namedFile(t, JSONL, Named, want))
 }
 
 func TestStatesAndSessionsHaveNames(t *testing.T) {
@@ -317,11 +270,11 @@ func TestNamesAreWhatStandardReadersRead(t *testing.T) {
 			t.Fatal("a row has an internal id")
 		}
 	}
-	records, err := csv.NewReader(bytes.NewReader(namedFile(t, CSV, NamedAndIDs, rows))).ReadAll()
+	records, err := csv.NewReader(bytes.NewReader(namedFile(t, CSV, Named, rows))).ReadAll()
 	must(t, err)
 	for i, r := range records[1:] {
 		// A reader of Go's makes \r\n in quotes \n.
-		if want := strings.ReplaceAll(MarkedText(rows[i].Name.Text), "\r\n", "\n"); r[1] != rows[i].Name.Tenant || r[2] != want || r[3] != rows[i].User.String() {
+		if want := strings.ReplaceAll(MarkedText(rows[i].Name.Text), "\r\n", "\n"); r[1] != rows[i].Name.Tenant || r[2] != want {
 			t.Fatalf("%q, want %+v", r, rows[i])
 		}
 	}
@@ -353,7 +306,7 @@ func TestWritingNamedLinesAllocatesNothing(t *testing.T) {
 	rows := entries(5, 9, 40)
 	rows[7].Name = schemas.Name{Tenant: "acme", Text: "ann"}
 	for _, format := range []Format{JSONL, CSV} {
-		w := ChangesWith(NamedAndIDs, format, discard{})
+		w := ChangesWith(Named, format, discard{})
 		if n := testing.AllocsPerRun(1000, func() { _ = w.Write(&rows[7]) }); n != 0 {
 			t.Errorf("%s: %v allocations a row", format, n)
 		}

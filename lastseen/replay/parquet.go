@@ -11,8 +11,7 @@ import (
 const (
 	// groupRows is how many rows a row group of a Parquet file has.
 	groupRows = 512 << 10
-	// batchRows is how many rows go to the Parquet writer at a time. It divides groupRows, so a
-	// resumed file has the same groups as one written in one go.
+	// batchRows is how many rows go to the Parquet writer at a time.
 	batchRows = 1024
 )
 
@@ -43,16 +42,6 @@ func newParquetWriter[R, P any](w io.Writer, set func(*R, *P), more ...parquet.W
 func (c *parquetWriter[R, P]) Write(value *R) error {
 	c.values, c.rows = append(c.values, *value), c.rows[:len(c.rows)+1]
 	c.set(&c.values[len(c.values)-1], &c.rows[len(c.rows)-1])
-	return c.writeFull()
-}
-
-// writeRow takes a row that no value of the writer belongs to.
-func (c *parquetWriter[R, P]) writeRow(row *P) error {
-	c.rows = append(c.rows, *row)
-	return c.writeFull()
-}
-
-func (c *parquetWriter[R, P]) writeFull() error {
 	if len(c.rows) < batchRows {
 		return nil
 	}

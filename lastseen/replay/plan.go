@@ -78,7 +78,6 @@ func (p *plan) partitions(ctx context.Context) ([]int32, error) {
 func (p *plan) make(ctx context.Context) error {
 	p.filter = p.o.Filter
 	p.filter.erasures = p.o.Erasures
-	p.filter.order = p.o.order()
 	ids, err := p.partitions(ctx)
 	if err != nil {
 		return err
@@ -117,13 +116,9 @@ func (p *plan) part(ctx context.Context, id int32) (part, error) {
 		part.to, part.before = start, all
 		return part, nil
 	}
-	from := p.filter.From
-	if p.filter.after != nil {
-		from = max(from, p.filter.after.At)
-	}
 	// A change may be published before what was due earlier, if beats were long on their way: a
 	// day at most.
-	if since := from - slack; since > 0 {
+	if since := p.filter.From - slack; since > 0 {
 		if part.from, err = p.log.OffsetSince(ctx, id, since); err != nil {
 			return part, err
 		}

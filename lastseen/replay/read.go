@@ -60,9 +60,6 @@ func (r *reading) report(rows int64, at schemas.Millis) {
 func (r *reading) beforeSeams() (store.Range, map[int32]part) {
 	seams := map[int32]part{}
 	of := store.Range{From: r.filter.From, To: r.filter.To}
-	if after := r.filter.after; after != nil {
-		of.From = max(of.From, after.At)
-	}
 	if len(r.filter.Users) == 1 {
 		of.User = r.filter.Users[0]
 	}
@@ -113,9 +110,6 @@ func (r *reading) readTopic(ctx context.Context, p part, put func(*store.Entry) 
 		if err != nil {
 			r.unreadable.Add(1)
 			return nil
-		}
-		if r.filter.after != nil { // its order may need it
-			e.SetEvent(event)
 		}
 		if !r.filter.wants(&e) {
 			return nil

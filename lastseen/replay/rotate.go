@@ -3,7 +3,6 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +97,7 @@ func (r *Rotated) names() (names []string, err error) {
 func (r *Rotated) recover(names []string, margin time.Duration) (have map[store.EventText]bool, from schemas.Millis, err error) {
 	have = map[store.EventText]bool{}
 	newest, enough := schemas.Millis(0), false
-	var recent []store.Entry
+	var recent []key
 	for _, name := range slices.Backward(names) {
 		if strings.HasSuffix(name, partial) {
 			if err := os.Remove(name); err != nil {
@@ -239,23 +238,4 @@ func (r *Rotated) Abandon() error {
 	}
 	r.open = nil
 	return errors.Join(faults...)
-}
-
-// readKeys reads what identifies the changes of a complete file.
-func readKeys(format Format, columns Columns, name string) (keys []store.Entry, err error) {
-	if format == Parquet {
-		switch columns {
-		case IDs:
-			return parquetKeys(name, (*changeRow).key)
-		case Named:
-			return parquetKeys(name, (*namedChange).key)
-		}
-		return parquetKeys(name, (*namedChangeID).key)
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return lineKeys(format, columns, io.Reader(file))
 }

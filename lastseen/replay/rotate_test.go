@@ -33,7 +33,7 @@ func filesIn(t *testing.T, folder string) (names []string) {
 }
 
 // keysIn are the changes of complete files, in the order of the files.
-func keysIn(t *testing.T, format Format, folder string) (keys []store.Entry) {
+func keysIn(t *testing.T, format Format, folder string) (keys []key) {
 	t.Helper()
 	names := filesIn(t, folder)
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })

@@ -20,24 +20,14 @@ type changeRow struct {
 	changed
 }
 
-// The rows of text mode, those ending in ID with the internal id. Tenant and name are null if the name is
-// not known, or if the id has two; the default tenant is empty. They are not embedded, because
-// parquet-go reads null as empty there.
-type (
-	namedChange struct {
-		Event  string  `parquet:"event_id,delta"`
-		Tenant *string `parquet:"tenant,dict"`
-		Name   *string `parquet:"name"`
-		changed
-	}
-	namedChangeID struct {
-		Event  string  `parquet:"event_id,delta"`
-		Tenant *string `parquet:"tenant,dict"`
-		Name   *string `parquet:"name"`
-		User   int64   `parquet:"user_id" json:",string"`
-		changed
-	}
-)
+// namedChange is a change in text mode. Tenant and name are null if the name is not known, or if the id has two; the
+// default tenant is empty. They are not embedded, because parquet-go reads null as empty there.
+type namedChange struct {
+	Event  string  `parquet:"event_id,delta"`
+	Tenant *string `parquet:"tenant,dict"`
+	Name   *string `parquet:"name"`
+	changed
+}
 
 // changed are the other columns of a change.
 type changed struct {
@@ -61,19 +51,11 @@ type stateRow struct {
 	inForce
 }
 
-type (
-	namedState struct {
-		Tenant *string `parquet:"tenant,dict"`
-		Name   *string `parquet:"name"`
-		inForce
-	}
-	namedStateID struct {
-		Tenant *string `parquet:"tenant,dict"`
-		Name   *string `parquet:"name"`
-		User   int64   `parquet:"user_id,delta" json:",string"`
-		inForce
-	}
-)
+type namedState struct {
+	Tenant *string `parquet:"tenant,dict"`
+	Name   *string `parquet:"name"`
+	inForce
+}
 
 type inForce struct {
 	State      string   `parquet:"state,dict"`
@@ -90,19 +72,11 @@ type sessionRow struct {
 	span
 }
 
-type (
-	namedSession struct {
-		Tenant *string `parquet:"tenant,dict"`
-		Name   *string `parquet:"name"`
-		span
-	}
-	namedSessionID struct {
-		Tenant *string `parquet:"tenant,dict"`
-		Name   *string `parquet:"name"`
-		User   int64   `parquet:"user_id" json:",string"`
-		span
-	}
-)
+type namedSession struct {
+	Tenant *string `parquet:"tenant,dict"`
+	Name   *string `parquet:"name"`
+	span
+}
 
 type span struct {
 	Kind     string `parquet:"device_kind,dict"`
@@ -118,9 +92,8 @@ type Columns int
 
 // The columns. In text mode they are those of names, in int mode the id.
 const (
-	IDs         Columns = iota // user_id
-	Named                      // tenant and name
-	NamedAndIDs                // tenant, name and user_id, which is an internal id
+	IDs   Columns = iota // user_id
+	Named                // tenant and name
 )
 
 // Format is how rows are written.
@@ -160,11 +133,8 @@ func Changes(format Format, w io.Writer) Writer[store.Entry] { return ChangesWit
 
 // ChangesWith writes changes in a format to w.
 func ChangesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry] {
-	switch columns {
-	case Named:
+	if columns == Named {
 		return newWriter(format, w, setNamedChange)
-	case NamedAndIDs:
-		return newWriter(format, w, setNamedChangeID)
 	}
 	return newWriter(format, w, setChange)
 }
@@ -176,11 +146,6 @@ func setChange(e *store.Entry, row *changeRow) {
 func setNamedChange(e *store.Entry, row *namedChange) {
 	tenant, name := calledAs(&e.Name)
 	*row = namedChange{eventOf(e), tenant, name, changedOf(e)}
-}
-
-func setNamedChangeID(e *store.Entry, row *namedChangeID) {
-	tenant, name := calledAs(&e.Name)
-	*row = namedChangeID{eventOf(e), tenant, name, int64(e.User), changedOf(e)}
 }
 
 func eventOf(e *store.Entry) string { return unsafe.String(&e.Event[0], len(e.Event)) }
@@ -207,16 +172,10 @@ func States(format Format, w io.Writer) Writer[store.Entry] { return StatesWith(
 
 // StatesWith writes what AsOf finds in a format to w.
 func StatesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry] {
-	switch columns {
-	case Named:
+	if columns == Named {
 		return newWriter(format, w, func(e *store.Entry, row *namedState) {
 			tenant, name := calledAs(&e.Name)
 			*row = namedState{tenant, name, inForceOf(e)}
-		})
-	case NamedAndIDs:
-		return newWriter(format, w, func(e *store.Entry, row *namedStateID) {
-			tenant, name := calledAs(&e.Name)
-			*row = namedStateID{tenant, name, int64(e.User), inForceOf(e)}
 		})
 	}
 	return newWriter(format, w, func(e *store.Entry, row *stateRow) { *row = stateRow{int64(e.User), inForceOf(e)} })
@@ -232,16 +191,10 @@ func inForceOf(e *store.Entry) inForce {
 
 // SessionWriter writes sessions in a format to w.
 func SessionWriter(columns Columns, format Format, w io.Writer) Writer[Session] {
-	switch columns {
-	case Named:
+	if columns == Named {
 		return newWriter(format, w, func(s *Session, row *namedSession) {
 			tenant, name := calledAs(&s.Name)
 			*row = namedSession{tenant, name, spanOf(s)}
-		})
-	case NamedAndIDs:
-		return newWriter(format, w, func(s *Session, row *namedSessionID) {
-			tenant, name := calledAs(&s.Name)
-			*row = namedSessionID{tenant, name, int64(s.User), spanOf(s)}
 		})
 	}
 	return newWriter(format, w, func(s *Session, row *sessionRow) { *row = sessionRow{int64(s.User), spanOf(s)} })

@@ -65,9 +65,6 @@ func compareNamed(a, b *store.Entry) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Version, b.Version), bytes.Compare(a.Event[:], b.Event[:]))
 }
 
-// ResumeAfter leaves out everything up to and including the row.
-func (o *Options) ResumeAfter(e store.Entry) { o.Filter.after = &e }
-
 // Progress is how far a replay is.
 type Progress struct {
 	Rows int64 // that were emitted
@@ -114,7 +111,7 @@ func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*s
 		sum.ends[part.id] = part.to
 	}
 	r := reading{plan: p}
-	buffer := reorderBuffer{hold: schemas.Millis(o.Hold.Milliseconds()), order: p.filter.order, emit: func(e *store.Entry) error {
+	buffer := reorderBuffer{hold: schemas.Millis(o.Hold.Milliseconds()), order: o.order(), emit: func(e *store.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err // many rows may wait behind everything that was read
 		}

@@ -126,81 +126,6 @@ func TestOffsetsAreThoseOfTheTopic(t *testing.T) {
 	}
 }
 
-func TestAResumedReplayGivesTheSameFileAsAnUninterruptedOne(t *testing.T) {
-	t.Parallel()
-	changes := shuffled(3, 20, 500)
-	log := newTopic(3, changes)
-	kept := archiveOf(log, 0.9)
-	log.cut(0.4)
-	for _, format := range []Format{JSONL, CSV, Parquet} {
-		for _, killed := range []bool{false, true} {
-			if killed && format == Parquet {
-				continue // nothing of it can be read; it starts over
-			}
-			name := filepath.Join(t.TempDir(), "changes")
-			for stop := int64(100); ; stop += 150 {
-				o := Defaults()
-				file, w := resumed(t, format, name, &o)
-				stopped := errors.New("stopped")
-				rows := int64(0)
-				_, err := Run(t.Context(), log, kept, &o, func(e *store.Entry) error {
-					if rows++; rows > stop {
-						return stopped
-					}
-					return w.Write(e)
-				})
-				if err != nil && killed { // half a line is in the file
-					must(t, w.Flush())
-					_, writeErr := file.Write([]byte(`{"event_id":"3`))
-					must(t, errors.Join(writeErr, file.Abandon()))
-					continue
-				}
-				must(t, w.Close())
-				must(t, file.Commit())
-				if err == nil {
-					break
-				}
-			}
-			got, err := os.ReadFile(name)
-			must(t, err)
-			same(t, string(format), got, written(t, format, changes))
-			if _, err := os.Stat(name + partial); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s: the partial file is still there (%v)", format, err)
-			}
-		}
-	}
-}
-
-func TestAResumeRefusesAFileThatNoReplayHasWritten(t *testing.T) {
-	t.Parallel()
-	for _, line := range []string{
-		`{"user_id":"7","from":"2026-11-20T10:00:00Z","to":"2026-11-20T11:00:00Z"}`,
-		`{"user_id":"7","version":"9"}`, `{"changed_at":"2026-11-20T10:00:00Z","version":"9"}`, `{}`,
-	} {
-		for _, name := range []string{"changes", "changes" + partial} {
-			dir := t.TempDir()
-			must(t, os.WriteFile(filepath.Join(dir, name), []byte(line+"\n"), 0o600))
-			if _, _, _, err := Resume(IDs, JSONL, filepath.Join(dir, "changes")); err == nil || !strings.Contains(err.Error(), "no replay") {
-				t.Errorf("%s with %s: %v", name, line, err)
-			}
-		}
-	}
-}
-
-// resumed opens a file to be continued, as the command does.
-func resumed(t *testing.T, format Format, name string, o *Options) (*File, Writer[store.Entry]) {
-	t.Helper()
-	file, w, last, err := Resume(IDs, format, name)
-	must(t, err)
-	if file == nil {
-		file, err = Create(name)
-		must(t, err)
-		return file, Changes(format, file)
-	}
-	o.ResumeAfter(last)
-	return file, w
-}
-
 func TestWhatFollowsComesAfterWhatWasReplayedOnce(t *testing.T) {
 	t.Parallel()
 	changes := shuffled(3, 20, 300)
@@ -302,9 +227,6 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	for _, name := range []string{socket, folder} {
 		if _, err := Create(name); err == nil || !strings.Contains(err.Error(), "must be a file") {
 			t.Errorf("Create(%s): %v", name, err)
-		}
-		if _, _, _, err := Resume(IDs, CSV, name); err == nil || !strings.Contains(err.Error(), "must be a file") {
-			t.Errorf("Resume(%s): %v", name, err)
 		}
 	}
 	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink(file, link)); err != nil {

@@ -121,7 +121,6 @@ func textPrinting(k *keyboard) []printing {
 		{words: []string{"get", "ann", oneil, "carl", "--tenant", "acme"}, rows: 3},
 		{words: []string{"history", "ann", "--tenant", "acme", "--to", until}, rows: 1},
 		{words: []string{"replay", "--to", until}, rows: 2},
-		{words: []string{"replay", "--to", until, "--show-ids"}, rows: 2},
 		{words: []string{"asof", until, "--tenant", "acme"}, rows: 2},
 		{words: []string{"sessions", "--from", "-1h", "--to", until}, rows: 2},
 		{words: []string{"policy", "show", "all"}, rows: 2, derived: []string{"differs"}},

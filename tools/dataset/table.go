@@ -3,7 +3,6 @@ package dataset
 import (
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -103,24 +102,17 @@ func kinds(set schemas.KindSet) string { return strings.Join(set.Words(), ", ") 
 
 // userHeads are the heads of the columns that say who the user is, and userCells those columns of a row.
 func userHeads(columns replay.Columns) []string {
-	switch columns {
-	case replay.Named:
+	if columns == replay.Named {
 		return []string{"TENANT", "NAME"}
-	case replay.NamedAndIDs:
-		return []string{"TENANT", "NAME", "USER ID"}
 	}
 	return []string{"USER"}
 }
 
 func userCells(columns replay.Columns, id schemas.UserID, name *schemas.Name) []string {
-	number := strconv.FormatInt(int64(id), 10)
-	switch columns {
-	case replay.Named:
+	if columns == replay.Named {
 		return []string{name.Tenant, name.Text}
-	case replay.NamedAndIDs:
-		return []string{name.Tenant, name.Text, number}
 	}
-	return []string{number}
+	return []string{id.String()}
 }
 
 // tableWriter writes values as rows of a table.

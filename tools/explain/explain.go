@@ -20,10 +20,9 @@ type Options struct {
 	At    schemas.Millis
 	// User narrows the search to one partition; 0 if unknown.
 	User schemas.UserID
-	// Names, if not nil, is what users are called, in text mode. The explanation then has names, and the
-	// internal id only with ShowIDs.
-	Names   Names
-	ShowIDs bool
+	// Names, if not nil, is what users are called, in text mode. The explanation then has names, and no
+	// internal ids.
+	Names Names
 	// Called is the name of User.
 	Called schemas.Name
 	// Progress, if not nil, is called now and then with the number of records read, and the time of the last one.
@@ -61,7 +60,7 @@ type AsOf struct {
 // Change is a transition in words.
 type Change struct {
 	Event      string         `json:"event_id"`
-	User       schemas.UserID `json:"user_id,string,omitempty"` // 0 in text mode, unless it is asked for
+	User       schemas.UserID `json:"user_id,string,omitempty"` // 0 in text mode
 	Tenant     *string        `json:"tenant,omitempty"`         // with the name
 	Name       *string        `json:"name,omitempty"`           // in text mode, if it is known and the only one of its id
 	From       string         `json:"from"`
@@ -190,7 +189,7 @@ func (o *Options) changeOf(l transition, name schemas.Name) Change {
 		Cause: schemas.CauseWord(t.Cause), LastSeen: t.LastSeen, LastActive: t.LastActive, Device: uint32(t.Device),
 		Devices: t.Kinds.Words(), Visibility: schemas.VisibilityWord(t.Visibility), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
 	}
-	if o.Names != nil && !o.ShowIDs {
+	if o.Names != nil {
 		c.User = 0
 	}
 	if name.Text != "" {
@@ -209,17 +208,11 @@ func (o *Options) changesOf(all []transition, name schemas.Name) []Change {
 
 // who is the user, for people.
 func (c *Change) who() string {
-	id := ""
-	if c.User != 0 {
-		id = c.User.String()
-	}
 	switch {
-	case c.Name != nil && id != "":
-		return fmt.Sprintf("user %s (id %s)", schemas.Name{Tenant: *c.Tenant, Text: *c.Name}, id)
 	case c.Name != nil:
 		return "user " + schemas.Name{Tenant: *c.Tenant, Text: *c.Name}.String()
-	case id != "":
-		return "user " + id
+	case c.User != 0:
+		return "user " + c.User.String()
 	}
 	return "a user whose name is not known, or whose id has two"
 }
