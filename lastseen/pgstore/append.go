@@ -114,13 +114,9 @@ func (s *Store) timed(step string, act func() error) error {
 // first's transaction.
 func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	const (
-		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, topic_next_offset, latest_ms, log_epoch)
-			VALUES ($1, $2, $3, CASE WHEN $3::text IS NOT NULL THEN $2::bigint END, CASE WHEN $3::text IS NOT NULL THEN $4::bigint ELSE 0 END,
-			CASE WHEN $3::text IS NOT NULL THEN $5::bigint ELSE 0 END) ON CONFLICT DO NOTHING`
-		later = `UPDATE sink_offsets SET next_offset = $2, written_at = now(), topic_id = coalesce($3, topic_id),
-			topic_next_offset = CASE WHEN $3::text IS NOT NULL THEN $2 ELSE topic_next_offset END,
-			latest_ms = CASE WHEN $3::text IS NOT NULL THEN $4 ELSE latest_ms END,
-			log_epoch = CASE WHEN $3::text IS NOT NULL THEN $5 ELSE log_epoch END
+		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, latest_ms, log_epoch)
+			VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+		later = `UPDATE sink_offsets SET next_offset = $2, written_at = now(), topic_id = $3, latest_ms = $4, log_epoch = $5
 			WHERE partition = $1 AND next_offset = $6 AND topic_id IS NOT DISTINCT FROM $7`
 	)
 	sql, arguments := later, []any{batch.Partition, batch.Next, store.TopicOrNull(batch.Topic), int64(batch.Latest), batch.LogEpoch,

@@ -28,7 +28,7 @@ var (
 // Position is how far the partition is; see store.Writer.
 func (s *Store) Position(ctx context.Context, partition int32) (at store.Position, err error) {
 	defer wrap(&err, "reading how far partition %d is", partition)
-	const query = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset), latest_ms, log_epoch FROM sink_offsets WHERE partition = $1`
+	const query = `SELECT next_offset, topic_id, latest_ms, log_epoch FROM sink_offsets WHERE partition = $1`
 	return store.ScanPosition(s.pool.QueryRow(ctx, query, partition))
 }
 

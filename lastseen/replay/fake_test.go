@@ -124,7 +124,7 @@ func archiveOf(t *topic, upTo float64) *archive {
 
 func (a *archive) Position(_ context.Context, p int32) (store.Position, error) {
 	if next, ok := a.next[p]; ok {
-		return store.Position{Next: next, Topic: a.topic, TopicNext: next}, nil
+		return store.Position{Next: next, Topic: a.topic}, nil
 	}
 	return store.Position{Next: store.Unknown}, nil
 }

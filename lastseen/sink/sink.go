@@ -71,14 +71,9 @@ func (s *Sink) Start(ctx context.Context, at stream.Assignment) (stream.StoredOf
 			return stream.StoredOffset{}, err
 		}
 	}
-	next := stored.Of(at.TopicID)
-	if next < at.LogStart {
-		// What retention has taken since was written, if only by a program that knows no topics.
-		next = min(stored.Next, at.LogStart)
-	}
-	s.setPosition(at.Partition, position{stored: stored, next: next, topic: at.TopicID, fresh: true})
+	s.setPosition(at.Partition, position{stored: stored, next: stored.Next, topic: at.TopicID, fresh: true})
 	s.metrics.Awaited.Delete(lastseen.Sink, at.Partition)
-	return stream.StoredOffset{Next: next, Topic: before, Latest: stored.Latest}, nil
+	return stream.StoredOffset{Next: stored.Next, Topic: before, Latest: stored.Latest}, nil
 }
 
 // moveToTopic moves the store's position to the start of a recreated topic. From then on writers
@@ -90,7 +85,7 @@ func (s *Sink) moveToTopic(ctx context.Context, stored store.Position, at stream
 	if err != nil {
 		return stored, fmt.Errorf("beginning with topic %s in position of %s: %w", at.TopicID, stored.Topic, err)
 	}
-	return store.Position{Next: at.LogStart, Topic: at.TopicID, TopicNext: at.LogStart}, nil
+	return store.Position{Next: at.LogStart, Topic: at.TopicID}, nil
 }
 
 // Stop forgets a partition and its gauge.
@@ -165,10 +160,7 @@ func (s *Sink) write(ctx context.Context, at position, part store.Batch) (positi
 		s.metrics.SinkRows.Add(float64(len(part.Changes)))
 		s.metrics.SinkBatch.Observe(float64(len(part.Changes)))
 		at.fresh, at.next = false, part.Next
-		at.stored.Next = part.Next
-		if at.topic.Known() {
-			at.stored = store.Position{Next: part.Next, Topic: at.topic, TopicNext: part.Next, Latest: part.Latest, LogEpoch: part.LogEpoch}
-		}
+		at.stored = store.Position{Next: part.Next, Topic: at.topic, Latest: part.Latest, LogEpoch: part.LogEpoch}
 		return at, nil
 	case errors.Is(err, store.ErrFenced):
 		return s.resumeAfterFence(ctx, at, part, err)
@@ -181,29 +173,23 @@ func (s *Sink) write(ctx context.Context, at position, part store.Batch) (positi
 }
 
 // resumeAfterFence continues from the store's position after a fenced write. If the store is
-// ahead, an earlier attempt of unknown outcome or another owner has written the offsets between;
-// the log is the same for all who name its topic. What an owner without topic ids has written is
-// written again: it may have read another topic.
+// ahead, an earlier attempt of unknown outcome or another owner has written the offsets between.
 func (s *Sink) resumeAfterFence(ctx context.Context, at position, part store.Batch, cause error) (position, error) {
 	s.count(lastseen.Fenced)
 	stored, err := s.store.Position(ctx, part.Partition)
 	if err != nil {
 		return at, errors.Join(cause, err)
 	}
-	next := stored.Of(at.topic)
-	if at.topic.Known() && !stored.Topic.Known() {
-		next = min(stored.Next, at.next)
-	}
 	switch {
 	case at.topic.Differs(stored.Topic):
 		return at, fmt.Errorf("partition %d: the store has moved to topic %s, this sink reads %s: %w", part.Partition, stored.Topic, at.topic, ErrStoreBehind)
 	case stored.Next == at.stored.Next && stored.Topic == at.stored.Topic:
 		return at, cause
-	case next < at.next:
-		return at, fmt.Errorf("partition %d: next offset is %d in the store, %d here: %w", part.Partition, next, at.next, ErrStoreBehind)
+	case stored.Next < at.next:
+		return at, fmt.Errorf("partition %d: next offset is %d in the store, %d here: %w", part.Partition, stored.Next, at.next, ErrStoreBehind)
 	}
 	s.count(lastseen.AlreadyWritten)
-	at.fresh, at.stored, at.next = false, stored, next
+	at.fresh, at.stored, at.next = false, stored, stored.Next
 	return at, nil
 }
 
@@ -217,7 +203,7 @@ func (s *Sink) position(ctx context.Context, partition int32) (position, error) 
 		return at, nil
 	}
 	stored, err := s.store.Position(ctx, partition)
-	return position{stored: stored, next: stored.Next}, err
+	return position{stored: stored, next: stored.Next, topic: stored.Topic}, err
 }
 
 func (s *Sink) setPosition(partition int32, at position) {

@@ -69,12 +69,12 @@ func TestARecreatedTopicIsWrittenFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *te
 	if err := zombie.Apply(t.Context(), batch(old, 0, 30)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 30, Topic: gone, TopicNext: 30, LogEpoch: 1})
+	wantPosition(t, to, 0, store.Position{Next: 30, Topic: gone, LogEpoch: 1})
 
 	s := newSink(to)
 	at := stream.Assignment{TopicID: anew, LogStart: 4, LogEnd: 80}
 	wantKept(t, s, at, stream.StoredOffset{Next: 4, Topic: gone})
-	wantPosition(t, to, 0, store.Position{Next: 4, Topic: anew, TopicNext: 4})
+	wantPosition(t, to, 0, store.Position{Next: 4, Topic: anew})
 	for _, until := range []int64{12, 30} { // to where the zombie expects the store
 		if err := s.Apply(t.Context(), batch(now, max(4, until-18), until)); err != nil {
 			t.Fatal(err)
@@ -86,43 +86,27 @@ func TestARecreatedTopicIsWrittenFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *te
 	if err := s.Apply(t.Context(), batch(now, 30, 80)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 80, Topic: anew, TopicNext: 80, LogEpoch: 1})
+	wantPosition(t, to, 0, store.Position{Next: 80, Topic: anew, LogEpoch: 1})
 	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 80, Topic: anew})
 	// The first two changes of the new log are before its start; those of the old that nobody wrote are gone.
 	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[22:]...))
 }
 
-func TestAnOffsetOfAnOlderProgramIsTakenOverAndItsTopicFilledIn(t *testing.T) {
+func TestAnOffsetThatAnOperatorHasSetIsTakenOverAndItsTopicFilledIn(t *testing.T) {
 	t.Parallel()
 	to := openStore(t)
 	log := storetest.RandomLog(1, 5, 20)
-	older := newSink(to) // which is told of no topic writes what an older program does
-	if err := older.Apply(t.Context(), batch(logged(log), 0, 10)); err != nil {
+	if err := to.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}); err != nil {
 		t.Fatal(err)
 	}
 	s := newSink(to)
-	at := stream.Assignment{TopicID: anew, LogEnd: 40}
-	wantKept(t, s, at, stream.StoredOffset{Next: 10})
-	wantPosition(t, to, 0, store.Position{Next: 10, TopicNext: 10})
-	if err := s.Apply(t.Context(), batch(logged(log), 10, 20)); err != nil {
+	wantKept(t, s, stream.Assignment{TopicID: anew, LogEnd: 40}, stream.StoredOffset{Next: 10})
+	wantPosition(t, to, 0, store.Position{Next: 10})
+	if err := s.Apply(t.Context(), batch(logged(log), 10, 40)); err != nil {
 		t.Fatal(err)
 	}
-	wantPosition(t, to, 0, store.Position{Next: 20, Topic: anew, TopicNext: 20, LogEpoch: 1})
-
-	// The older program goes on, and nobody knows in which topic.
-	wantKept(t, older, stream.Assignment{LogEnd: 40}, stream.StoredOffset{Next: 20, Topic: anew})
-	if err := older.Apply(t.Context(), batch(logged(log), 20, 30)); err != nil {
-		t.Fatal(err)
-	}
-	wantPosition(t, to, 0, store.Position{Next: 30, Topic: anew, TopicNext: 20, LogEpoch: 1})
-	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 20, Topic: anew})
-	at.LogStart = 26
-	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 26, Topic: anew})
-	if err := s.Apply(t.Context(), batch(logged(log), 20, 40)); err != nil {
-		t.Fatal(err)
-	}
-	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40, LogEpoch: 1})
-	wantLog(t, to, log)
+	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, LogEpoch: 1})
+	wantLog(t, to, log[5:])
 }
 
 // ledger is a store in memory of one partition, fenced as storetest wants it: the real
@@ -138,10 +122,7 @@ func (l *ledger) Append(_ context.Context, b store.Batch) error {
 	if b.Expected != l.at.Next || b.ExpectedTopic != l.at.Topic {
 		return store.ErrFenced
 	}
-	l.at.Next = b.Next
-	if b.Topic.Known() {
-		l.at.Topic, l.at.TopicNext = b.Topic, b.Next
-	}
+	l.at.Next, l.at.Topic = b.Next, b.Topic
 	for _, change := range b.Changes {
 		l.rows[change.Version] = true
 	}
@@ -150,8 +131,7 @@ func (l *ledger) Append(_ context.Context, b store.Batch) error {
 
 // owner is a sink that believes the partition to be its own.
 type owner struct {
-	sink *sink.Sink
-	// topic is what it is told of the topic, not known to an older program.
+	sink  *sink.Sink
 	topic schemas.TopicID
 	items []stream.Logged[*schemas.Transition]
 	at    int64
@@ -188,14 +168,14 @@ func TestWhicheverSinkWritesAndOfWhateverTopicAllOfTheExistingTopicIsWritten(t *
 			return err
 		}
 		// Zombies hold records of the topic that is gone, and cannot fetch others.
-		zombies := []*owner{{topic: gone, items: old}, {items: old}}
+		zombies := []*owner{{topic: gone, items: old}, {topic: gone, items: old}}
 		for _, z := range zombies {
 			z.restart(rt, to, 24)
 			if err := apply(z, z.at+int64(1+draw("before", 12))); err != nil {
 				rt.Fatal(err)
 			}
 		}
-		owners := []*owner{{topic: anew, items: now}, {topic: anew, items: now}, {items: now}}
+		owners := []*owner{{topic: anew, items: now}, {topic: anew, items: now}}
 		for _, o := range owners {
 			o.restart(rt, to, end)
 		}
@@ -241,26 +221,6 @@ func TestWhicheverSinkWritesAndOfWhateverTopicAllOfTheExistingTopicIsWritten(t *
 	}
 }
 
-func TestWhatAnOlderProgramWritesWhileTheTopicIsNotKeptYetIsWrittenAgain(t *testing.T) {
-	t.Parallel()
-	to := openStore(t)
-	log := storetest.RandomLog(1, 5, 40)
-	old, now := logged(log[:20]), logged(log[20:])
-	zombie, s := newSink(to), newSink(to)
-	if err := zombie.Apply(t.Context(), batch(old, 0, 10)); err != nil {
-		t.Fatal(err)
-	}
-	wantKept(t, s, stream.Assignment{TopicID: anew, LogEnd: 40}, stream.StoredOffset{Next: 10})
-	if err := zombie.Apply(t.Context(), batch(old, 10, 30)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Apply(t.Context(), batch(now, 10, 40)); err != nil {
-		t.Fatal(err)
-	}
-	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40, LogEpoch: 1})
-	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[25:]...))
-}
-
 func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.T) {
 	t.Parallel()
 	to := openStore(t)
@@ -273,7 +233,7 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 		t.Fatal(err)
 	}
 	epoch := int64(log[19].Version.LogEpoch())
-	stored := store.Position{Next: 40, Topic: anew, TopicNext: 40, Latest: 5000, LogEpoch: epoch}
+	stored := store.Position{Next: 40, Topic: anew, Latest: 5000, LogEpoch: epoch}
 	wantPosition(t, to, 0, stored)
 
 	// The last four changes are lost. Others get their versions.
@@ -312,7 +272,7 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 		if err := first.Apply(t.Context(), last); err != nil {
 			t.Fatal(err)
 		}
-		wantPosition(t, to, 0, store.Position{Next: 42, Topic: anew, TopicNext: 42, Latest: 6000, LogEpoch: epoch + 1})
+		wantPosition(t, to, 0, store.Position{Next: 42, Topic: anew, Latest: 6000, LogEpoch: epoch + 1})
 		wantLog(t, to, append(append([]*schemas.Transition{}, log...), &above))
 		awaits(0)
 	}

@@ -24,10 +24,9 @@ var (
 
 func (s *Store) prepare(ctx context.Context) error {
 	const (
-		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, topic_next_offset, latest_ms, log_epoch)
-			VALUES (?1, ?2, ?3, iif(?3 IS NULL, NULL, ?2), iif(?3 IS NULL, 0, ?4), iif(?3 IS NULL, 0, ?5)) ON CONFLICT DO NOTHING`
-		later = `UPDATE sink_offsets SET next_offset = ?2, topic_id = coalesce(?3, topic_id), topic_next_offset = iif(?3 IS NULL, topic_next_offset, ?2),
-			latest_ms = iif(?3 IS NULL, latest_ms, ?4), log_epoch = iif(?3 IS NULL, log_epoch, ?5)
+		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, latest_ms, log_epoch)
+			VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`
+		later = `UPDATE sink_offsets SET next_offset = ?2, topic_id = ?3, latest_ms = ?4, log_epoch = ?5
 			WHERE partition = ?1 AND next_offset = ?6 AND topic_id IS ?7`
 	)
 	for statement, text := range map[**sql.Stmt]string{

@@ -51,7 +51,7 @@ func each(ctx context.Context, from queryer, query string, arguments []any, read
 // Position is how far the partition is; see store.Writer.
 func (s *Store) Position(ctx context.Context, partition int32) (at store.Position, err error) {
 	defer wrap(&err, "reading how far partition %d is", partition)
-	const query = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset), latest_ms, log_epoch FROM sink_offsets WHERE partition = ?`
+	const query = `SELECT next_offset, topic_id, latest_ms, log_epoch FROM sink_offsets WHERE partition = ?`
 	return store.ScanPosition(s.Readers.QueryRowContext(ctx, query, partition))
 }
 

@@ -12,9 +12,9 @@ type Row interface{ Scan(to ...any) error }
 
 // ScanPosition reads the row of a partition; Unknown if there is none.
 func ScanPosition(row Row) (Position, error) {
-	at := Position{Next: Unknown, TopicNext: Unknown}
+	at := Position{Next: Unknown}
 	var topic *string
-	err := row.Scan(&at.Next, &topic, &at.TopicNext, (*int64)(&at.Latest), &at.LogEpoch)
+	err := row.Scan(&at.Next, &topic, (*int64)(&at.Latest), &at.LogEpoch)
 	if errors.Is(err, sql.ErrNoRows) {
 		return at, nil
 	}

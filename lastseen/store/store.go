@@ -26,9 +26,9 @@ type Batch struct {
 	// it has afterwards.
 	Expected, Next int64
 	// ExpectedTopic is the topic of the Position that the store must have now. Topic is the topic
-	// of Next, stored with it; an unknown one leaves the stored topic.
+	// of Next, stored with it.
 	ExpectedTopic, Topic schemas.TopicID
-	// Latest and LogEpoch are those of the Position afterwards, stored with a known Topic.
+	// Latest and LogEpoch are those of the Position afterwards.
 	Latest   schemas.Millis
 	LogEpoch int64
 	// Changes are in the order of the log; of one user in ascending version.

@@ -27,7 +27,7 @@ var budget = map[string]struct{ code, tests int }{
 	"fanout":   {6650, 7500},
 	"ingest":   {2200, 2600},
 	"internal": {15750, 14800},
-	"lastseen": {8950, 8950},
+	"lastseen": {8900, 8900},
 	"schemas":  {3050, 2350},
 	"test":     {0, 30800},
 	"tools":    {5700, 2200},

@@ -54,17 +54,14 @@ CREATE TABLE sink_offsets (
     partition   INT PRIMARY KEY,
     next_offset BIGINT NOT NULL,
     written_at  TIMESTAMPTZ NOT NULL DEFAULT now(),
-    -- A write without a topic leaves these two.
-    topic_id          TEXT COLLATE "C",
-    topic_next_offset BIGINT,
-    latest_ms         BIGINT NOT NULL DEFAULT 0,
-    log_epoch         BIGINT NOT NULL DEFAULT 0
+    topic_id    TEXT COLLATE "C",
+    latest_ms   BIGINT NOT NULL DEFAULT 0,
+    log_epoch   BIGINT NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50); -- one row per partition, updated all the time
 
 COMMENT ON TABLE sink_offsets IS 'The next offset of presence.transitions to be written, moved in the same transaction as the rows.';
-COMMENT ON COLUMN sink_offsets.topic_id IS 'The Kafka topic of which topic_next_offset was the next offset, as kafka-topics --describe prints it; NULL: not known.';
-COMMENT ON COLUMN sink_offsets.topic_next_offset IS 'next_offset as it was written together with topic_id. To have the sink go on from another offset, set next_offset, and topic_id to NULL.';
-COMMENT ON COLUMN sink_offsets.latest_ms IS 'The latest time of a record before topic_next_offset, Unix milliseconds; 0: not known. A later record there means that the log is another one, as after Kafka was restored from a copy.';
+COMMENT ON COLUMN sink_offsets.topic_id IS 'The Kafka topic that next_offset is of, as kafka-topics --describe prints it; NULL: not known. To have the sink go on from another offset, set next_offset, and topic_id to NULL.';
+COMMENT ON COLUMN sink_offsets.latest_ms IS 'The latest time of a record before next_offset, Unix milliseconds; 0: not known. A later record there means that the log is another one, as after Kafka was restored from a copy.';
 COMMENT ON COLUMN sink_offsets.log_epoch IS 'The greatest log epoch of a version that was written. After Kafka was restored, versions of a greater one are awaited.';
 
 CREATE TABLE log_edge (

@@ -40,18 +40,16 @@ CREATE TABLE status_changes (
 -- For dropping by age.
 CREATE INDEX status_changes_by_time ON status_changes (at);
 
--- topic_id is the Kafka topic of which topic_next_offset was the next offset, as kafka-topics --describe prints it. A
--- write without a topic leaves these two. To have the sink go on from another offset, set next_offset, and topic_id to
--- NULL.
+-- topic_id is the Kafka topic that next_offset is of, as kafka-topics --describe prints it. To have the sink go on from
+-- another offset, set next_offset, and topic_id to NULL.
 CREATE TABLE sink_offsets (
-    partition         INTEGER PRIMARY KEY,
-    next_offset       INTEGER NOT NULL,
-    topic_id          TEXT,
-    topic_next_offset INTEGER,
-    -- The latest time of a record before topic_next_offset, Unix milliseconds, and the greatest log epoch of a version
-    -- that was written; 0: not known.
-    latest_ms         INTEGER NOT NULL DEFAULT 0,
-    log_epoch         INTEGER NOT NULL DEFAULT 0
+    partition   INTEGER PRIMARY KEY,
+    next_offset INTEGER NOT NULL,
+    topic_id    TEXT,
+    -- The latest time of a record before next_offset, Unix milliseconds, and the greatest log epoch of a version that
+    -- was written; 0: not known.
+    latest_ms   INTEGER NOT NULL DEFAULT 0,
+    log_epoch   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Where the log of changes begins: what happened before was dropped because it was older

@@ -46,7 +46,6 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"of two owners with the same batch exactly one writes":               twoOwners,
 		"the topic of the next offset is stored with it":                     topicIsKept,
 		"a position without a topic gets the one of the next write":          topicIsFilledIn,
-		"a write that names no topic leaves the stored one":                  unnamedTopicLeavesWhatIsKept,
 		"a writer of a removed topic is fenced at every offset":              topicRecreated,
 		"changes are the same by what they say and not by their offsets":     offsetsOfTwoTopics,
 		"partitions are written at the same time without harm":               partitionsTogether,

@@ -21,29 +21,23 @@ func wantPosition(t *testing.T, s Store, want store.Position) {
 
 func topicIsKept(t *testing.T, s Store) {
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
-	wantPosition(t, s, store.Position{Next: 10, Topic: first, TopicNext: 10})
-	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
-	wantPosition(t, s, store.Position{Next: 20, Topic: first, TopicNext: 20})
-}
-
-func topicIsFilledIn(t *testing.T, s Store) {
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}))
-	wantPosition(t, s, store.Position{Next: 10, TopicNext: 10})
-	wantFenced(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
-	must(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first}))
-	wantPosition(t, s, store.Position{Next: 20, Topic: first, TopicNext: 20})
-}
-
-func unnamedTopicLeavesWhatIsKept(t *testing.T, s Store) {
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
-	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 30}))
-	at := store.Position{Next: 30, Topic: first, TopicNext: 10}
+	wantPosition(t, s, store.Position{Next: 10, Topic: first})
+	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first, Latest: 5, LogEpoch: 3}))
+	at := store.Position{Next: 20, Topic: first, Latest: 5, LogEpoch: 3}
 	wantPosition(t, s, at)
-	for topic, want := range map[schemas.TopicID]int64{first: 10, second: store.Unknown, {}: 30} {
+	for topic, want := range map[schemas.TopicID]int64{first: 20, second: store.Unknown, {}: 20} {
 		if got := at.Of(topic); got != want {
 			t.Errorf("of topic %s it is at %d, want %d", topic, got, want)
 		}
 	}
+}
+
+func topicIsFilledIn(t *testing.T, s Store) {
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}))
+	wantPosition(t, s, store.Position{Next: 10})
+	wantFenced(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
+	must(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first}))
+	wantPosition(t, s, store.Position{Next: 20, Topic: first})
 }
 
 // topicRecreated has the new log's writer come to the very offset at which a zombie of
@@ -53,7 +47,7 @@ func topicRecreated(t *testing.T, s Store) {
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
 	again := store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}
 	must(t, s.Append(t.Context(), again))
-	wantPosition(t, s, store.Position{Next: 0, Topic: second, TopicNext: 0})
+	wantPosition(t, s, store.Position{Next: 0, Topic: second})
 	wantFenced(t, s.Append(t.Context(), again))
 	zombie := store.Batch{Expected: 20, ExpectedTopic: first, Next: 30, Topic: first, Changes: log[50:]}
 	wantFenced(t, s.Append(t.Context(), zombie))
@@ -63,7 +57,7 @@ func topicRecreated(t *testing.T, s Store) {
 	wantFenced(t, s.Append(t.Context(), zombie))
 	zombie.ExpectedTopic = schemas.TopicID{}
 	wantFenced(t, s.Append(t.Context(), zombie))
-	wantPosition(t, s, store.Position{Next: 20, Topic: second, TopicNext: 20})
+	wantPosition(t, s, store.Position{Next: 20, Topic: second})
 	wantUsers(t, s, log[:40])
 	wantLog(t, s, log[:40])
 }
