@@ -100,7 +100,7 @@ func randomPast(t *testing.T, s Store) {
 		kept := slices.DeleteFunc(slices.Clone(written), func(c *schemas.Transition) bool { return c.At < begins })
 		wantChanges(t, s, store.Range{}, kept)
 		instants := []schemas.Millis{begins - 2, begins - 1, begins, begins + 1, Start - day, Start - 1, written[through-1].At + 10*day}
-		for range 25 {
+		for range 6 {
 			instants = append(instants, written[random.IntN(through)].At+schemas.Millis(random.IntN(3)-1))
 		}
 		for _, at := range instants {
