@@ -151,8 +151,8 @@ func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
 		}
 		if !p.muted {
 			p.countTransition(t)
+			out.Records = append(out.Records, p.pages.transition(p.id, t))
 		}
-		out.Records = append(out.Records, p.pages.transition(p.id, t))
 		if p.names != nil && t.Cause == schemas.Erased {
 			p.eraseName(t.User, out)
 		}
@@ -162,7 +162,9 @@ func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
 		if p.names != nil {
 			p.names.name(s, p.machine.LogTime())
 		}
-		out.Records = append(out.Records, p.pages.status(p.id, s))
+		if !p.muted {
+			out.Records = append(out.Records, p.pages.status(p.id, s))
+		}
 	}
 	if p.names != nil {
 		p.settleNames(out)
