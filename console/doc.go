@@ -5,10 +5,9 @@
 //
 // A process pays for what somebody looks at. Redis is asked for the counts every five seconds, for the
 // history of the last 15 minutes. Everything else is read while it is used: consumer groups and
-// readiness while an overview is open; presence.status for the list of present users, and
-// presence.transitions for the feed, until a minute after the last use (tail.go). Each of these reads
-// has a bound: of users (maxUsers), of streams (maxStreams), of changes a second (feedRate), of
-// backtests (one).
+// readiness while an overview is open; presence.status for the list of present users until a minute
+// after the last use (tail.go); presence.transitions by each open feed. Each of these reads has a bound:
+// of users (maxUsers), of streams (maxStreams), of changes a second (feedRate), of backtests (one).
 //
 // With authentication the endpoints need the scope presence:admin. An administrator who is bound to a
 // tenant sees counts, policy, users, changes and explanations of this tenant alone; the state of the

@@ -2,35 +2,24 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen/query"
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 const (
-	// feedRate is how many changes are sent to a client each second, feedStep how often some are sent.
+	// feedRate is how many changes are sent to a client each second. What does not fit is counted and left out.
 	feedRate = 1000
-	feedStep = 100 * time.Millisecond
-	// feedQueue bounds the changes that wait for a client. What does not fit is counted and left out.
-	feedQueue = 1000
+	// feedStep is how often a client is told how many, and that nothing has come for keepAlive.
+	feedStep = 500 * time.Millisecond
 )
-
-// feedHub gives changes to clients. Any goroutine may use it.
-type feedHub struct {
-	mu      sync.Mutex // never held while anything blocks
-	clients map[*feedClient]struct{}
-	topic   schemas.TopicID
-	next    []int64 // of each partition, the offset after the last record that was given
-}
 
 // feedFilter is which changes a client wants; the zero values of user, state and cause are all.
 type feedFilter struct {
@@ -39,76 +28,6 @@ type feedFilter struct {
 	user   schemas.UserID
 	state  schemas.State
 	causes []schemas.Cause
-}
-
-// feedClient is a client of the feed. It begins with what comes: a page that comes again says itself that
-// changes are missing.
-type feedClient struct {
-	feedFilter
-
-	mu      sync.Mutex
-	queue   []*schemas.Transition
-	dropped int  // since the last take
-	ended   bool // the hub lost its place in the log
-}
-
-// Start begins at the end of the log, or goes on.
-func (h *feedHub) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.topic != at.TopicID || len(h.next) != int(at.Partitions) {
-		h.forget()
-		h.topic, h.next = at.TopicID, slices.Repeat([]int64{-1}, int(at.Partitions))
-	}
-	if h.next[at.Partition] < 0 {
-		h.next[at.Partition] = at.LogEnd
-	}
-	return stream.StoredOffset{Next: h.next[at.Partition], Topic: at.TopicID}, nil
-}
-
-// reset forgets the place in the log.
-func (h *feedHub) reset() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.forget()
-}
-
-// forget ends what is given to the clients: they come again.
-func (h *feedHub) forget() {
-	h.next = nil
-	for c := range h.clients {
-		c.mu.Lock()
-		c.ended = true
-		c.mu.Unlock()
-	}
-}
-
-// add gives the client what comes from now on.
-func (h *feedHub) add(c *feedClient) (remove func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.clients == nil {
-		h.clients = map[*feedClient]struct{}{}
-	}
-	h.clients[c] = struct{}{}
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.clients, c)
-	}
-}
-
-// Apply gives a batch of presence.transitions to the clients.
-func (h *feedHub) Apply(_ context.Context, batch stream.Batch[*schemas.Transition]) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for c := range h.clients {
-		c.put(batch)
-	}
-	if int(batch.Partition) < len(h.next) {
-		h.next[batch.Partition] = batch.Next
-	}
-	return nil
 }
 
 // wants reports whether the client may see a change, and asks for it.
@@ -131,6 +50,111 @@ func (f *feedFilter) conceals(t *schemas.Transition) bool {
 	return t.Visibility == schemas.Nobody && !f.admin
 }
 
+// feed sends one client the changes from when it came on. It reads presence.transitions for it: the log is the queue of
+// a client that is slow. Any goroutine may use it.
+type feed struct {
+	feedFilter
+	s   *Server
+	end context.CancelFunc // ends the stream
+
+	mu      sync.Mutex // also while something is sent
+	to      *sender
+	opened  bool
+	heard   time.Time // when something was sent
+	second  time.Time // when the second began in which sent changes were
+	sent    int
+	dropped int                           // that the client was not told of
+	next    map[int32]stream.StoredOffset // of each partition
+}
+
+// Start begins at the end of the log, or goes on.
+func (f *feed) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next, known := f.next[at.Partition]
+	if !known {
+		next = stream.StoredOffset{Next: at.LogEnd, Topic: at.TopicID}
+		f.next[at.Partition] = next
+	}
+	return next, nil
+}
+
+// Apply sends what the client wants of a batch.
+func (f *feed) Apply(_ context.Context, batch stream.Batch[*schemas.Transition]) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range batch.Items {
+		if t == nil || !f.wants(t) {
+			continue
+		}
+		if now := time.Now(); now.Sub(f.second) >= time.Second {
+			f.second, f.sent = now, 0
+		}
+		if f.sent == feedRate {
+			f.dropped++
+			continue
+		}
+		f.sent++
+		f.put("change", f.s.feedRowOf(&f.feedFilter, t))
+	}
+	f.flush()
+	f.next[batch.Partition] = stream.StoredOffset{Next: batch.Next, Topic: f.next[batch.Partition].Topic}
+	return nil
+}
+
+// put sends an event. A client that has left or does not read ends the stream.
+func (f *feed) put(event string, value any) {
+	f.heard = time.Now()
+	if f.to.put(event, value) != nil {
+		f.end()
+	}
+}
+
+func (f *feed) flush() {
+	if f.to.flush() != nil {
+		f.end()
+	}
+}
+
+// open says that what is published from now on comes.
+func (f *feed) open() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opened = true
+	f.put("open", struct{}{})
+	f.flush()
+}
+
+// tell says what was left out, and that the connection lives.
+func (f *feed) tell() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.dropped > 0:
+		f.put("dropped", map[string]int{"count": f.dropped})
+		f.dropped = 0
+	case time.Since(f.heard) < keepAlive:
+		return
+	case f.opened:
+		f.put("quiet", struct{}{}) // until when nothing is missing, if the connection is lost
+	}
+	f.flush()
+}
+
+// run sends until ctx ends.
+func (f *feed) run(ctx context.Context) error {
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	ctx, f.end = context.WithCancel(ctx)
+	defer f.end()
+	telling.Go(func() {
+		for range tick.Later(ctx, feedStep) {
+			f.tell()
+		}
+	})
+	return readTopic(ctx, f.s, "feed", schemas.Transitions, f.s.changeOf, f, f.open)
+}
+
 // changeOf reads a record of presence.transitions; nil if the detector cannot have written it.
 func (s *Server) changeOf(r *schemas.Record) *schemas.Transition {
 	t, err := schemas.DecodeTransition(r.Value)
@@ -140,41 +164,8 @@ func (s *Server) changeOf(r *schemas.Record) *schemas.Transition {
 	if _, err := s.Origin.Decode(r); schemas.IsInvalid(err) {
 		return nil
 	}
-	t.Name.Text, t.Name.Tenant = strings.Clone(t.Name.Text), strings.Clone(t.Name.Tenant)
 	return t
 }
-
-// put queues what the client wants of a batch.
-func (c *feedClient) put(batch stream.Batch[*schemas.Transition]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range batch.Items {
-		switch {
-		case t == nil || !c.wants(t):
-		case len(c.queue) >= feedQueue:
-			c.dropped++
-		default:
-			c.queue = append(c.queue, t)
-		}
-	}
-}
-
-// take takes the oldest changes, at most so many, and how many were dropped after them.
-func (c *feedClient) take(most int) (changes []*schemas.Transition, dropped int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := min(most, len(c.queue))
-	changes = slices.Clone(c.queue[:n])
-	c.queue = slices.Delete(c.queue, 0, n)
-	dropped, c.dropped = c.dropped, 0
-	if c.ended && len(c.queue) == 0 {
-		err = errFeedEnded
-	}
-	return changes, dropped, err
-}
-
-// errFeedEnded ends a stream whose place in the log is not known any more.
-var errFeedEnded = errors.New("reading the changes has to begin again")
 
 // feedRow is a change as it is sent.
 type feedRow struct {
@@ -197,101 +188,31 @@ func (s *Server) streamFeed(r *http.Request) (func(context.Context, *sender) err
 	if err != nil {
 		return nil, err
 	}
-	c := &feedClient{feedFilter: feedFilter{text: s.Cluster.Users.Text()}}
-	if c.audience, err = s.audienceOf(r); err != nil {
+	f := &feed{s: s, feedFilter: feedFilter{text: s.Cluster.Users.Text()}, heard: time.Now(), next: map[int32]stream.StoredOffset{}}
+	if f.audience, err = s.audienceOf(r); err != nil {
 		return nil, err
 	}
 	if text, given := values["user_id"]; given {
-		if c.user, _, err = s.Cluster.Users.User("user_id", c.tenant, text); err != nil {
+		if f.user, _, err = s.Cluster.Users.User("user_id", f.tenant, text); err != nil {
 			return nil, err
 		}
 	}
 	if text, given := values["state"]; given {
-		if c.state = stateOf(text); c.state == 0 {
-			return nil, schemas.Invalid("state", "must be online, away or offline")
+		if f.state, err = schemas.ParseState("state", text); err != nil {
+			return nil, err
 		}
 	}
 	if text, given := values["cause"]; given {
 		for word := range strings.SplitSeq(text, ",") {
-			cause, err := store.ParseCause(word)
+			cause, err := schemas.ParseCause("cause", word)
 			if err != nil {
-				return nil, schemas.Invalid("cause", "must be causes, as a history has them, separated by commas")
+				return nil, err
 			}
-			c.causes = append(c.causes, cause)
+			f.causes = append(f.causes, cause)
 		}
 	}
-	return func(ctx context.Context, to *sender) error { return s.feedTo(ctx, c, to) }, nil
-}
-
-func stateOf(word string) schemas.State {
-	for _, state := range []schemas.State{schemas.Online, schemas.Away, schemas.Offline} {
-		if schemas.StateWord(state) == word {
-			return state
-		}
-	}
-	return 0
-}
-
-// enter waits until the log is read, and makes the client one of the hub.
-func (s *Server) enter(ctx context.Context, c *feedClient, to *sender) (leave func(), err error) {
-	for {
-		loaded, err := s.feed.tail.await(ctx, loadTimeout)
-		switch {
-		case err != nil:
-			return nil, err
-		case loaded:
-			return s.feed.hub.add(c), nil
-		}
-		if err := to.idle(); err != nil {
-			return nil, err
-		}
-		if !kafka.Pause(ctx, readyPause) {
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// feedTo sends to a client until ctx ends.
-func (s *Server) feedTo(ctx context.Context, c *feedClient, to *sender) error {
-	defer s.feed.tail.hold()()
-	leave, err := s.enter(ctx, c, to)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if err := to.send("open", struct{}{}); err != nil {
-		return err
-	}
-	ticker := time.NewTicker(feedStep)
-	defer ticker.Stop()
-	quiet := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		changes, dropped, ended := c.take(feedRate * int(feedStep/time.Millisecond) / 1000)
-		for _, t := range changes {
-			if err := to.put("change", s.feedRowOf(&c.feedFilter, t)); err != nil {
-				return err
-			}
-		}
-		if dropped > 0 {
-			if err := to.put("dropped", map[string]int{"count": dropped}); err != nil {
-				return err
-			}
-		}
-		switch sent := len(changes) + dropped; {
-		case sent > 0:
-			quiet, err = time.Now(), to.flush()
-		case ended != nil:
-			err = ended
-		case time.Since(quiet) >= keepAlive:
-			quiet, err = time.Now(), to.send("quiet", struct{}{}) // until when nothing is missing, if the connection is lost
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return func(ctx context.Context, to *sender) error {
+		f.to = to
+		return f.run(ctx)
+	}, nil
 }

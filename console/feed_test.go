@@ -1,51 +1,62 @@
 package console
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// hubOf is a hub that begins at an offset of each partition.
-func hubOf(t *testing.T, next ...int64) *feedHub {
-	t.Helper()
-	hub := &feedHub{}
-	for p, end := range next {
-		at := stream.Assignment{Partition: int32(p), Partitions: int32(len(next)), LogEnd: end, TopicID: schemas.TopicID{1}}
-		if stored, err := hub.Start(t.Context(), at); err != nil || stored.Next != end {
-			t.Fatal(stored, err)
-		}
-	}
-	return hub
+// received is the answer of a stream without the limits that a connection has.
+type received struct{ *httptest.ResponseRecorder }
+
+func (received) SetWriteDeadline(time.Time) error { return nil }
+
+func feedOf(w http.ResponseWriter) *feed {
+	return &feed{feedFilter: feedFilter{audience: audience{all: true}}, s: &Server{}, end: func() {}, heard: time.Now(),
+		to: &sender{w, http.NewResponseController(w)}, next: map[int32]stream.StoredOffset{}}
 }
 
-func give(t *testing.T, hub *feedHub, partition int32, next int64, changes ...*schemas.Transition) {
-	t.Helper()
-	batch := stream.Batch[*schemas.Transition]{Partition: partition, Items: changes, Next: next}
-	if err := hub.Apply(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestTheHubGoesOnWhereItWasAndEndsItsClientsIfItCannot(t *testing.T) {
+func TestAFeedBeginsAtTheEndOfTheLogAndGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
-	hub := hubOf(t, 5, 9)
-	c := &feedClient{feedFilter: feedFilter{audience: audience{all: true}}}
-	defer hub.add(c)()
-	give(t, hub, 1, 11, nil, &schemas.Transition{User: 1}) // the first one is none of the detector
-	if changes, dropped, err := c.take(1); len(changes) != 1 || dropped != 0 || err != nil {
-		t.Errorf("the client gets %v, %d dropped, %v", changes, dropped, err)
+	f := feedOf(received{httptest.NewRecorder()})
+	at := stream.Assignment{Partition: 1, Partitions: 2, LogEnd: 9, TopicID: schemas.TopicID{1}}
+	for _, want := range []int64{9, 11} {
+		if stored, err := f.Start(t.Context(), at); err != nil || stored.Next != want || stored.Topic != at.TopicID {
+			t.Errorf("begins at %+v, %v, want %d", stored, err, want)
+		}
+		if err := f.Apply(t.Context(), stream.Batch[*schemas.Transition]{Partition: 1, Next: 11}); err != nil {
+			t.Fatal(err)
+		}
+		at.LogEnd = 90
 	}
-	at := stream.Assignment{Partition: 1, Partitions: 2, LogEnd: 90, TopicID: schemas.TopicID{1}}
-	if stored, _ := hub.Start(t.Context(), at); stored.Next != 11 {
-		t.Errorf("a session that begins again reads from %d", stored.Next)
-	}
-	at.TopicID = schemas.TopicID{2}
-	if stored, _ := hub.Start(t.Context(), at); stored.Next != 90 {
-		t.Errorf("another topic is read from %d", stored.Next)
-	}
-	if _, _, err := c.take(1); err == nil {
-		t.Error("the client goes on in another topic")
-	}
+}
+
+func TestAFeedSendsSoManyChangesASecondAndSaysHowManyItLeftOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := received{httptest.NewRecorder()}
+		f := feedOf(w)
+		batch := stream.Batch[*schemas.Transition]{Items: []*schemas.Transition{nil}} // none of the detector
+		for i := range feedRate + 30 {
+			batch.Items = append(batch.Items, &schemas.Transition{User: schemas.UserID(i + 1), Visibility: schemas.Everyone})
+		}
+		_ = f.Apply(t.Context(), batch)
+		f.tell()
+		if sent := strings.Count(w.Body.String(), "event: change"); sent != feedRate || !strings.Contains(w.Body.String(), `data: {"count":30}`) {
+			t.Errorf("%d changes, %s", sent, w.Body.String()[w.Body.Len()-100:])
+		}
+		time.Sleep(time.Second)
+		w.Body.Reset()
+		_ = f.Apply(t.Context(), stream.Batch[*schemas.Transition]{Items: batch.Items[:11]})
+		f.tell()
+		if sent := strings.Count(w.Body.String(), "event: "); sent != 10 {
+			t.Errorf("in the next second %d events: %s", sent, w.Body.String())
+		}
+	})
 }

@@ -41,10 +41,6 @@ type Server struct {
 		set  *userSet
 		tail *tail
 	}
-	feed struct {
-		hub  *feedHub
-		tail *tail
-	}
 	gateways struct {
 		set  *gatewaySet
 		tail *tail
@@ -85,13 +81,10 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 		return nil, err
 	}
 	s.Origin = origin.New(s.Cluster, s.reader, parts.Partitions)
-	s.users.set, s.feed.hub, s.gateways.set = newUserSet(), &feedHub{}, &gatewaySet{reader: s.reader}
+	s.users.set, s.gateways.set = newUserSet(), &gatewaySet{reader: s.reader}
 	s.users.tail = newTail("users", func(ctx context.Context, loaded func()) error {
 		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, func() { s.users.set.complete(); loaded() })
 	}, s.users.set.reset)
-	s.feed.tail = newTail("feed", func(ctx context.Context, loaded func()) error {
-		return readTopic(ctx, s, "feed", schemas.Transitions, s.changeOf, s.feed.hub, loaded)
-	}, s.feed.hub.reset)
 	s.gateways.tail = newTail("gateways", func(ctx context.Context, loaded func()) error {
 		return readTopic(ctx, s, "gateways", schemas.Heartbeats, framesOf(parts.Counts()), s.gateways.set, loaded)
 	}, s.gateways.set.reset)
@@ -118,7 +111,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.observer.Close()
 	defer s.running.Wait()
 	defer s.stop()
-	for _, t := range []*tail{s.users.tail, s.feed.tail, s.gateways.tail} {
+	for _, t := range []*tail{s.users.tail, s.gateways.tail} {
 		s.running.Go(func() { t.run(ctx, s.Log) })
 	}
 	s.sample(ctx)

@@ -160,27 +160,6 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 	}
 }
 
-func TestAClientThatIsBehindLosesTheNewestAndIsToldHowMany(t *testing.T) {
-	t.Parallel()
-	c, hub := &feedClient{feedFilter: feedFilter{audience: audience{all: true}}}, hubOf(t, 0)
-	remove := hub.add(c)
-	for i := range feedQueue + 30 {
-		give(t, hub, 0, int64(i+1), &schemas.Transition{User: schemas.UserID(i + 1), Visibility: schemas.Everyone})
-	}
-	changes, dropped, err := c.take(100)
-	if len(changes) != 100 || changes[0].User != 1 || dropped != 30 || err != nil {
-		t.Errorf("%d changes, %d dropped, %v", len(changes), dropped, err)
-	}
-	if changes, dropped, _ = c.take(feedQueue); len(changes) != feedQueue-100 || dropped != 0 {
-		t.Errorf("then %d changes, %d dropped", len(changes), dropped)
-	}
-	remove()
-	give(t, hub, 0, feedQueue+31, changes[0])
-	if changes, _, _ = c.take(1); len(changes) != 0 {
-		t.Error("a client that has left gets more")
-	}
-}
-
 // phones are a device of each user.
 func phones(users ...schemas.UserID) (all []deviceSeen) {
 	for _, user := range users {

@@ -27,12 +27,11 @@ type tail struct {
 	reset func()
 	wake  chan struct{} // capacity 1
 
-	mu      sync.Mutex
-	holders int
-	used    time.Time
-	done    chan struct{} // closed when loaded or failed; replaced by reset
-	loaded  bool
-	err     error // of the newest read; nil while one runs
+	mu     sync.Mutex
+	used   time.Time
+	done   chan struct{} // closed when loaded or failed; replaced by reset
+	loaded bool
+	err    error // of the newest read; nil while one runs
 }
 
 func newTail(name string, read func(context.Context, func()) error, reset func()) *tail {
@@ -47,20 +46,6 @@ func (t *tail) touch() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
-	}
-}
-
-// hold is touch until release.
-func (t *tail) hold() (release func()) {
-	t.mu.Lock()
-	t.holders++
-	t.mu.Unlock()
-	t.touch()
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.holders--
-		t.used = time.Now()
 	}
 }
 
@@ -85,7 +70,7 @@ func (t *tail) await(ctx context.Context, most time.Duration) (loaded bool, err 
 func (t *tail) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.holders == 0 && time.Since(t.used) >= idleAfter
+	return time.Since(t.used) >= idleAfter
 }
 
 // settle says how a read goes: loaded, or failed.

@@ -17,9 +17,7 @@ const (
 	maxWindow = 500
 	// usersTimeout is how long a request waits until all users are read; then it is answered with those that are.
 	usersTimeout = time.Second
-	// loadTimeout is how long a feed waits until it reads.
-	loadTimeout = 4 * time.Second
-	readyPause  = 50 * time.Millisecond
+	readyPause   = 50 * time.Millisecond
 	// seenSorted bounds the users who are sorted by when they were heard last. Redis is asked for all of them; of
 	// more users the list has, and is sorted by, what it was at their last changes.
 	seenSorted = 5000
