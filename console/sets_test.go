@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,29 +218,5 @@ func TestUsersOfGatewaysAreNotCountedIfThereAreTooMany(t *testing.T) {
 	g.hear(&frameSeen{gateway: "b", epoch: 1, time: 1000, come: phones(2), left: phones(1)})
 	if all := g.list(schemas.DefaultPolicy(), time.Minute); len(all) != 2 || all[0].Users != nil {
 		t.Errorf("%+v", all)
-	}
-}
-
-func TestTheUsersWithTheGreatestDifferencesAreNamed(t *testing.T) {
-	t.Parallel()
-	tally := tally{}
-	for user, counts := range [][3]int{{}, {4, 4, 1}, {3, 4, 3}, {1, 1, 6}} {
-		for outcome, n := range counts {
-			for range n {
-				tally.count(outcome, &schemas.Transition{User: schemas.UserID(user)})
-			}
-		}
-	}
-	var s Server
-	found, err := s.differences(t.Context(), tally)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var words []string
-	for _, d := range found {
-		words = append(words, fmt.Sprintf("%s:%d/%d", *d.UserID, d.AsPublished, d.Policy))
-	}
-	if want := []string{"3:1/6", "1:4/1"}; !slices.Equal(words, want) {
-		t.Errorf("differences are %v, not %v", words, want)
 	}
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -145,22 +144,8 @@ func (s *Server) questionOf(r *http.Request) (q question, err error) {
 	return q, nil
 }
 
-// whatIfResult is the report of "stillhere backtest", of what was published, the policy in force and the one asked for.
-type whatIfResult struct {
-	*backtest.Report
-	// Differences are the users with the greatest differences.
-	Differences []difference `json:"differences"`
-}
-
-// difference is how many changes of a user there were, and would have been.
-type difference struct {
-	schemas.NamedUser
-	AsPublished int `json:"as_published"`
-	Policy      int `json:"policy"`
-}
-
-// tryPolicy compares.
-func (s *Server) tryPolicy(ctx context.Context, q question, to *sender) (*whatIfResult, error) {
+// tryPolicy is "stillhere backtest" of what was published, the policy in force and the one asked for.
+func (s *Server) tryPolicy(ctx context.Context, q question, to *sender) (*backtest.Report, error) {
 	from := schemas.MillisOf(time.Now().Add(-q.minutes))
 	source, err := backtest.OpenLive(ctx, s.Cluster, s.reader, from-schemas.Millis(q.warmUp.Milliseconds()))
 	if err != nil {
@@ -184,14 +169,8 @@ func (s *Server) tryPolicy(ctx context.Context, q question, to *sender) (*whatIf
 	}
 	line(0)
 	inForce := backtest.Policy{Name: "in force", Settings: s.Current().Policy}
-	changes := tally{}
-	report, err := backtest.Run(ctx, source, backtest.Options{Policies: []backtest.Policy{inForce, q.asked}, Flap: returnWithin,
-		From: from, Progress: line, Each: changes.count})
-	if err != nil {
-		return nil, err
-	}
-	differences, err := s.differences(ctx, changes)
-	return &whatIfResult{report, differences}, err
+	return backtest.Run(ctx, source, backtest.Options{Policies: []backtest.Policy{inForce, q.asked}, Flap: returnWithin,
+		From: from, Progress: line})
 }
 
 func (s *Server) recordsSince(ctx context.Context, source *backtest.Live) (total int64, err error) {
@@ -207,54 +186,4 @@ func (s *Server) recordsSince(ctx context.Context, source *backtest.Live) (total
 		total += max(0, end-first)
 	}
 	return total, nil
-}
-
-// maxTallied bounds the users whose changes are counted one by one.
-const maxTallied = 200_000
-
-// asPublished and asAsked are outcomes of the report.
-const asPublished, asAsked = 0, 2
-
-// tally counts the changes of each user by outcome.
-type tally map[schemas.UserID]*[3]int
-
-func (t tally) count(outcome int, c *schemas.Transition) {
-	counts := t[c.User]
-	if counts == nil {
-		if len(t) >= maxTallied {
-			return
-		}
-		counts = new([3]int)
-		t[c.User] = counts
-	}
-	counts[outcome]++
-}
-
-// differences are the users of whom the policy would have published the most changes more or less.
-func (s *Server) differences(ctx context.Context, t tally) ([]difference, error) {
-	const most = 20
-	gap := func(u schemas.UserID) int {
-		d := t[u][asAsked] - t[u][asPublished]
-		return max(d, -d)
-	}
-	var users []schemas.UserID
-	for user := range t {
-		if gap(user) > 0 {
-			users = append(users, user)
-		}
-	}
-	slices.SortFunc(users, func(a, b schemas.UserID) int { return cmp.Or(cmp.Compare(gap(b), gap(a)), cmp.Compare(a, b)) })
-	users = users[:min(len(users), most)]
-	names := map[schemas.UserID]schemas.UserName{}
-	if s.Cluster.Users.Text() && len(users) > 0 {
-		var err error
-		if names, err = s.Store.Names(ctx, users); err != nil {
-			return nil, err
-		}
-	}
-	all := make([]difference, len(users))
-	for i, u := range users {
-		all[i] = difference{s.shown(u, names[u].Name), t[u][asPublished], t[u][asAsked]}
-	}
-	return all, nil
 }

@@ -212,14 +212,6 @@ export interface Receipt {
   topics: Record<string, string>;
 }
 
-/** How many changes a user had, and would have had. */
-export interface Difference {
-  user_id: string | null;
-  tenant?: string;
-  as_published: number;
-  policy: number;
-}
-
 interface Spread {
   count: number;
   p50: number;
@@ -244,6 +236,5 @@ export interface Backtest {
   to?: string;
   /** What was published, the policy in force, and the one of the form. */
   policies?: [Outcome, Outcome, Outcome];
-  differences?: Difference[];
   error?: { code: string; message: string; field?: string };
 }

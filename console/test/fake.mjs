@@ -531,11 +531,6 @@ export class Fake {
           outcome("in force", was, [300_000, 301_000]),
           outcome("asked", [1031, 349, 352, 330, 21], [345_000, 347_200]),
         ],
-        differences: Array.from({ length: 12 }, (_, i) => ({
-          user_id: this.nameOf(i),
-          as_published: 14 - i,
-          policy: 2,
-        })),
       });
       answer.end();
     }, 60);

@@ -22,9 +22,6 @@ type Options struct {
 	// WarmUp is how much of the beginning does not count. Records before From do not count either.
 	WarmUp time.Duration
 	From   schemas.Millis
-	// Each, if not nil, is called for each transition that counts, with the index of its outcome in the report. It is
-	// valid until Each returns.
-	Each func(outcome int, t *schemas.Transition)
 	// Progress, if not nil, is called now and then with the number of records applied.
 	Progress func(records int64)
 }
@@ -48,10 +45,6 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 			return nil, fmt.Errorf("--tenant: no user of tenant %q is named in these heartbeats", *o.Tenant)
 		}
 	}
-	each := o.Each
-	if each == nil {
-		each = func(int, *schemas.Transition) {}
-	}
 	publisher, publishes := from.(Publisher)
 	trials := make([]*trial, len(o.Policies))
 	for i, p := range o.Policies {
@@ -59,11 +52,6 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 		if trials[i], err = newTrial(p, from, known, o); err != nil {
 			return nil, err
 		}
-		outcome := i
-		if publishes {
-			outcome++
-		}
-		trials[i].each = func(t *schemas.Transition) { each(outcome, t) }
 	}
 	var frame schemas.Frame
 	within := newCounted(from.Partitions(), o.From, schemas.Millis(o.WarmUp.Milliseconds()))
@@ -99,7 +87,7 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 	}
 	r.From = max(r.From, o.From)
 	if publishes {
-		outcome, err := published(ctx, publisher, r, within, trials[0], func(t *schemas.Transition) { each(0, t) })
+		outcome, err := published(ctx, publisher, r, within, trials[0])
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +110,6 @@ type trial struct {
 	machines []*liveness.Machine
 	begun    []schemas.Millis // when the first record of a partition was written; 0: none yet
 	out      liveness.Output
-	each     func(*schemas.Transition)
 
 	o         Outcome
 	left      map[schemas.UserID]schemas.Millis // when a user who was online last left
@@ -191,7 +178,6 @@ func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
 	for i := range t.out.Transitions {
 		if c := &t.out.Transitions[i]; t.counts(c.User) {
 			t.count(c, m.LogTime(), second)
-			t.each(c)
 		}
 	}
 }

@@ -87,9 +87,7 @@ func (c *counted) has(cause int64, t *schemas.Transition) bool {
 
 // published is the outcome that the log of changes has of the heartbeats that count. Its changes are noticed when they
 // are in the log. like is a trial of the same heartbeats.
-func published(ctx context.Context, from Publisher, r *Report, within *counted, like *trial,
-	each func(*schemas.Transition),
-) (Outcome, error) {
+func published(ctx context.Context, from Publisher, r *Report, within *counted, like *trial) (Outcome, error) {
 	t := &trial{
 		tenant: like.tenant, people: like.people, flap: like.flap, left: map[schemas.UserID]schemas.Millis{}, load: map[int64]int32{},
 		first: like.first, last: like.last, o: Outcome{Policy: AsPublished, Causes: map[string]int64{}},
@@ -99,7 +97,6 @@ func published(ctx context.Context, from Publisher, r *Report, within *counted, 
 		if within.has(cause, c) && c.At <= r.To && t.counts(c.User) {
 			t.o.PolicyID = c.Policy
 			t.count(c, record.Time, min(max(int64(record.Time)/1000, t.first), t.last))
-			each(c)
 		}
 		return nil
 	})

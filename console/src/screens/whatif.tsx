@@ -4,10 +4,9 @@ import { useSession } from "../context";
 import { count, moment, span } from "../format";
 import { LastBeat } from "../parts/axis";
 import { Empty, Panel, Problem, Waiting } from "../parts/basic";
-import { Table } from "../parts/table";
 import { type Setting, seconds, settings, textsOf } from "../policy";
 import { go, link, type Route } from "../route";
-import type { Backtest, Difference, Outcome } from "../types";
+import type { Backtest, Outcome } from "../types";
 
 const groups: [Setting["group"], string][] = [
   ["timing", "Timing"],
@@ -270,7 +269,7 @@ function Run({
   );
 }
 
-function Result({ result: { from, to, policies, differences } }: { result: Backtest }) {
+function Result({ result: { from, to, policies } }: { result: Backtest }) {
   if (!policies) return null;
   const [published, base, asked] = policies;
   const later = (of: "p50" | "p99") => (o: Outcome) =>
@@ -330,7 +329,6 @@ function Result({ result: { from, to, policies, differences } }: { result: Backt
           })}
         </tbody>
       </table>
-      {differences && differences.length > 0 && <Differences all={differences} />}
     </>
   );
 }
@@ -340,25 +338,4 @@ function difference(by: number, before: number): string {
   const sign = by > 0 ? "+" : "−";
   const share = before ? ` (${sign}${Math.round((Math.abs(by) / before) * 100)} %)` : "";
   return `${sign}${count(Math.abs(by))}${share}`;
-}
-
-/** Users who would have had another number of changes. */
-function Differences({ all }: { all: Difference[] }) {
-  return (
-    <div class="scroll short" tabIndex={0} role="group" aria-label="Differences">
-      <Table
-        caption="Users with the largest differences"
-        rows={all}
-        keyOf={(d, i) => `${d.user_id} ${i}`}
-        columns={[
-          {
-            title: "User",
-            cell: (d) => (d.user_id ? <a href={link("users", [d.user_id], { tenant: d.tenant })}>{d.user_id}</a> : "–"),
-          },
-          { title: "Changes as published", look: "n", cell: (d) => count(d.as_published) },
-          { title: "By this form", look: "n", cell: (d) => count(d.policy) },
-        ]}
-      />
-    </div>
-  );
 }
