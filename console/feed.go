@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
-	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -51,20 +50,23 @@ func (f *feedFilter) conceals(t *schemas.Transition) bool {
 }
 
 // feed sends one client the changes from when it came on. It reads presence.transitions for it: the log is the queue of
-// a client that is slow. Any goroutine may use it.
+// a client that is slow.
 type feed struct {
 	feedFilter
-	s   *Server
-	end context.CancelFunc // ends the stream
-
-	mu      sync.Mutex // also while something is sent
+	s       *Server
 	to      *sender
+	batches chan []*schemas.Transition // from the workers of the partitions to run
+	loaded  chan struct{}              // closed when what is published from now on comes
+
+	// What follows is run's.
 	opened  bool
 	heard   time.Time // when something was sent
 	second  time.Time // when the second began in which sent changes were
 	sent    int
-	dropped int                           // that the client was not told of
-	next    map[int32]stream.StoredOffset // of each partition
+	dropped int // that the client was not told of
+
+	mu   sync.Mutex
+	next map[int32]stream.StoredOffset // of each partition
 }
 
 // Start begins at the end of the log, or goes on.
@@ -79,80 +81,83 @@ func (f *feed) Start(_ context.Context, at stream.Assignment) (stream.StoredOffs
 	return next, nil
 }
 
-// Apply sends what the client wants of a batch.
-func (f *feed) Apply(_ context.Context, batch stream.Batch[*schemas.Transition]) error {
+// Apply waits until run takes the batch.
+func (f *feed) Apply(ctx context.Context, batch stream.Batch[*schemas.Transition]) error {
+	select {
+	case f.batches <- batch.Items:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, t := range batch.Items {
+	f.next[batch.Partition] = stream.StoredOffset{Next: batch.Next, Topic: f.next[batch.Partition].Topic}
+	return nil
+}
+
+// run sends until ctx ends, or the client has left or does not read.
+func (f *feed) run(ctx context.Context) error {
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	reading.Go(func() {
+		ended <- readTopic(ctx, f.s, "feed", schemas.Transitions, f.s.changeOf, f, func() { close(f.loaded) })
+	})
+	step := time.NewTicker(feedStep)
+	defer step.Stop()
+	for loaded := f.loaded; ; {
+		var err error
+		select {
+		case changes := <-f.batches:
+			err = f.send(changes)
+		case <-loaded:
+			loaded, f.opened, f.heard = nil, true, time.Now()
+			err = f.to.send("open", struct{}{})
+		case <-step.C:
+			err = f.tell()
+		case err := <-ended:
+			return err
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// send sends what the client wants of a batch.
+func (f *feed) send(changes []*schemas.Transition) error {
+	for _, t := range changes {
 		if t == nil || !f.wants(t) {
 			continue
 		}
-		if now := time.Now(); now.Sub(f.second) >= time.Second {
-			f.second, f.sent = now, 0
+		if f.heard = time.Now(); f.heard.Sub(f.second) >= time.Second {
+			f.second, f.sent = f.heard, 0
 		}
 		if f.sent == feedRate {
 			f.dropped++
 			continue
 		}
 		f.sent++
-		f.put("change", f.s.feedRowOf(&f.feedFilter, t))
+		if err := f.to.put("change", f.s.feedRowOf(&f.feedFilter, t)); err != nil {
+			return err
+		}
 	}
-	f.flush()
-	f.next[batch.Partition] = stream.StoredOffset{Next: batch.Next, Topic: f.next[batch.Partition].Topic}
-	return nil
-}
-
-// put sends an event. A client that has left or does not read ends the stream.
-func (f *feed) put(event string, value any) {
-	f.heard = time.Now()
-	if f.to.put(event, value) != nil {
-		f.end()
-	}
-}
-
-func (f *feed) flush() {
-	if f.to.flush() != nil {
-		f.end()
-	}
-}
-
-// open says that what is published from now on comes.
-func (f *feed) open() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.opened = true
-	f.put("open", struct{}{})
-	f.flush()
+	return f.to.flush()
 }
 
 // tell says what was left out, and that the connection lives.
-func (f *feed) tell() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *feed) tell() error {
 	switch {
 	case f.dropped > 0:
-		f.put("dropped", map[string]int{"count": f.dropped})
-		f.dropped = 0
-	case time.Since(f.heard) < keepAlive:
-		return
-	case f.opened:
-		f.put("quiet", struct{}{}) // until when nothing is missing, if the connection is lost
+		dropped := f.dropped
+		f.dropped, f.heard = 0, time.Now()
+		return f.to.send("dropped", map[string]int{"count": dropped})
+	case f.opened && time.Since(f.heard) >= keepAlive:
+		f.heard = time.Now()
+		return f.to.send("quiet", struct{}{}) // until when nothing is missing, if the connection is lost
 	}
-	f.flush()
-}
-
-// run sends until ctx ends.
-func (f *feed) run(ctx context.Context) error {
-	var telling sync.WaitGroup
-	defer telling.Wait()
-	ctx, f.end = context.WithCancel(ctx)
-	defer f.end()
-	telling.Go(func() {
-		for range tick.Later(ctx, feedStep) {
-			f.tell()
-		}
-	})
-	return readTopic(ctx, f.s, "feed", schemas.Transitions, f.s.changeOf, f, f.open)
+	return nil
 }
 
 // changeOf reads a record of presence.transitions; nil if the detector cannot have written it.
@@ -188,7 +193,8 @@ func (s *Server) streamFeed(r *http.Request) (func(context.Context, *sender) err
 	if err != nil {
 		return nil, err
 	}
-	f := &feed{s: s, feedFilter: feedFilter{text: s.Cluster.Users.Text()}, heard: time.Now(), next: map[int32]stream.StoredOffset{}}
+	f := &feed{s: s, feedFilter: feedFilter{text: s.Cluster.Users.Text()}, batches: make(chan []*schemas.Transition),
+		loaded: make(chan struct{}), heard: time.Now(), next: map[int32]stream.StoredOffset{}}
 	if f.audience, err = s.audienceOf(r); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,7 +19,7 @@ type received struct{ *httptest.ResponseRecorder }
 func (received) SetWriteDeadline(time.Time) error { return nil }
 
 func feedOf(w http.ResponseWriter) *feed {
-	return &feed{feedFilter: feedFilter{audience: audience{all: true}}, s: &Server{}, end: func() {}, heard: time.Now(),
+	return &feed{feedFilter: feedFilter{audience: audience{all: true}}, s: &Server{}, heard: time.Now(), batches: make(chan []*schemas.Transition, 9),
 		to: &sender{w, http.NewResponseController(w)}, next: map[int32]stream.StoredOffset{}}
 }
 
@@ -46,17 +47,15 @@ func TestAFeedSendsSoManyChangesASecondAndSaysHowManyItLeftOut(t *testing.T) {
 		for i := range feedRate + 30 {
 			batch.Items = append(batch.Items, &schemas.Transition{User: schemas.UserID(i + 1), Visibility: schemas.Everyone})
 		}
-		_ = f.Apply(t.Context(), batch)
-		f.tell()
+		fault := errors.Join(f.send(batch.Items), f.tell())
 		if sent := strings.Count(w.Body.String(), "event: change"); sent != feedRate || !strings.Contains(w.Body.String(), `data: {"count":30}`) {
 			t.Errorf("%d changes, %s", sent, w.Body.String()[w.Body.Len()-100:])
 		}
 		time.Sleep(time.Second)
 		w.Body.Reset()
-		_ = f.Apply(t.Context(), stream.Batch[*schemas.Transition]{Items: batch.Items[:11]})
-		f.tell()
-		if sent := strings.Count(w.Body.String(), "event: "); sent != 10 {
-			t.Errorf("in the next second %d events: %s", sent, w.Body.String())
+		fault = errors.Join(fault, f.send(batch.Items[:11]), f.tell())
+		if sent := strings.Count(w.Body.String(), "event: "); sent != 10 || fault != nil {
+			t.Errorf("in the next second %d events: %s, %v", sent, w.Body.String(), fault)
 		}
 	})
 }
