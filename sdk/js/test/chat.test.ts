@@ -31,7 +31,9 @@ before(async () => {
   chat = spawn(process.execPath, ["examples/chat/server.mjs", String(port)], { stdio: ["ignore", "pipe", "inherit"] });
   chat.stdout!.on("data", (data: Buffer) => lines.push(data.toString()));
   await lines.first((line) => line.includes(origin), "the chat listens");
-  server = await Server.start(`--allowed-origins=${origin},${others[0]}`);
+  // Nobody touches the pages, and a busy machine takes long to open one: it must not be away by then.
+  const patient = "--policy=heartbeat_interval=1s,online_ttl=1m,offline_debounce=2s,away_ttl=2m,idle_after=10m";
+  server = await Server.start(patient, `--allowed-origins=${origin},${others[0]}`);
   chromium = await Chromium.start();
 });
 after(async () => {

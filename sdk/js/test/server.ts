@@ -52,7 +52,8 @@ export class Server {
   private constructor(port: number, args: string[]) {
     this.port = port;
     this.url = `http://127.0.0.1:${port}`;
-    this.#args = ["dev", `--data-dir=${this.#dir}`, `--listen=127.0.0.1:${port}`, ...quick, ...args];
+    const policy = args.some((arg) => arg.startsWith("--policy=")) ? [] : quick;
+    this.#args = ["dev", `--data-dir=${this.#dir}`, `--listen=127.0.0.1:${port}`, ...policy, ...args];
   }
 
   static async start(...args: string[]): Promise<Server> {
