@@ -63,7 +63,7 @@ func reads(t *loadtest.T) {
 		each := float64(used.Microseconds()) / count
 		figure := t.Add("processor time of a request, "+p.name, each, "µs").LessIsBetter()
 		if i == 0 {
-			figure.AtMost(60)
+			figure.AtMost(30)
 			t.Add("the same as requests of the API alone on two cores", 2e6/each, "requests/s").AtLeast(20_000)
 		}
 	}

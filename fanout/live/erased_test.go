@@ -39,7 +39,13 @@ func TestAnErasureThatTheBusLostReachesOpenAndNewViewers(t *testing.T) {
 			t.Errorf("a new viewer is shown %+v %s", u, *u.State)
 		}
 	}
-	p.expect(watch.Resync)
+	got := make(chan struct{})
+	go func() { p.expect(watch.Resync); close(got) }()
+	select {
+	case <-got:
+	case <-time.After(5 * time.Second):
+		t.Error("an open viewer is not told in 5 s (compare interval 1 s)")
+	}
 }
 
 func TestAWatchedErasedUserIsNotReadForEver(t *testing.T) {

@@ -87,7 +87,7 @@ func TestWhatALostConnectionSwallowedIsMarkedByAResync(t *testing.T) {
 }
 
 func loseChanges(t *testing.T, r *redistest.Server, stale bool) {
-	const users, rounds = 100, 50
+	const users, rounds = 300, 100
 	g := newRig(t, r, func(c *fanout.Config) {
 		c.QueueLength = users * rounds // so that nothing collapses
 		if stale {

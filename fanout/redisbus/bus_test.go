@@ -275,7 +275,9 @@ func TestSubscribingWhileRedisIsAwaySaysSoAndIsMadeGoodLater(t *testing.T) {
 	r.Down()
 	var err error
 	for user := schemas.UserID(2); err == nil; user++ { // until the loss is noticed
-		err = bus.Subscribe(t.Context(), []schemas.UserID{user})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err = bus.Subscribe(ctx, []schemas.UserID{user})
+		cancel()
 	}
 	if !errors.Is(err, redisbus.ErrDisconnected) {
 		t.Fatal(err)

@@ -3,13 +3,17 @@ package socket_test
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/testkit/pipe"
 )
 
 func TestAnAnswerThatIsTakenOverKeepsItsHeadersAndEndsWithItsConnection(t *testing.T) {
@@ -75,4 +79,61 @@ func TestWhatCannotBeTakenOverIsLeftAsItIs(t *testing.T) {
 	if w.Body.Len() > 0 || w.Flushed {
 		t.Error("it was answered")
 	}
+}
+
+// pipes is a listener of connections in memory, for virtual time.
+type pipes struct {
+	conns chan net.Conn
+	close sync.Once // httptest closes twice
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	if conn, open := <-p.conns; open {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p *pipes) Close() error   { p.close.Do(func() { close(p.conns) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+func (p *pipes) dial() (net.Conn, error) {
+	client, server := pipe.New()
+	p.conns <- server
+	return client, nil
+}
+
+func TestASilentClientIsPingedAndThenGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options()
+		o.PingInterval, o.WriteTimeout = 40*time.Second, 10*time.Second
+		quiets := make(chan struct{}, 1000)
+		d := openOn(t, &pipes{conns: make(chan net.Conn)}, o, func(*socket.Conn) { quiets <- struct{}{} })
+		answers := d.dial(t)
+		var reading sync.WaitGroup
+		reading.Go(func() { _, _, _ = answers.Read(t.Context()) }) // which answers pings
+		defer reading.Wait()
+		defer answers.CloseNow()
+		for range 30 {
+			<-quiets
+		}
+		if len(d.ended) > 0 {
+			t.Fatalf("a client that answers pings was given up: %v", <-d.ended)
+		}
+		_, from := d.raw(t)
+		d.endsWith(t, socket.ErrSilent)
+		if got, err := io.ReadAll(from); err != nil || !strings.HasPrefix(string(got), "\x89\x00") {
+			t.Errorf("%x %v", got, err)
+		}
+	})
+}
+
+func TestAClientThatStopsInsideAFrameIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openOn(t, &pipes{conns: make(chan net.Conn)}, options(), nil)
+		conn, _ := d.raw(t)
+		if _, err := conn.Write(frame(0x81, "half a message")[:9]); err != nil {
+			t.Fatal(err)
+		}
+		d.endsWith(t, socket.ErrUnfinished)
+	})
 }

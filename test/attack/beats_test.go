@@ -118,27 +118,18 @@ func TestAHundredRequestsOfTenThousandDevicesThroughAGatewayHoldUpNobody(t *test
 	}
 	comes := func(user schemas.UserID) {
 		t.Helper()
-		begun, slowest := time.Now(), time.Duration(0)
+		begun := time.Now()
 		if status, answer := with(h, gateway, http.MethodPost, "/presence/heartbeats", manyDevices(user, 1)); status != http.StatusAccepted {
 			t.Fatalf("the beat of user %d is answered %d %s", user, status, answer)
 		}
-		testkit.Until(t, "user "+user.String()+" is online", time.Minute, func() bool {
-			asked := time.Now()
-			online := is(user, "online")
-			slowest = max(slowest, time.Since(asked))
-			return online
-		})
-		took := time.Since(begun)
-		t.Logf("user %d was online after %s, the slowest read took %s", user, took, slowest)
-		// What the beats cost is bounded by TestABeatOfAUserWithTooManyDevicesCostsInProportionToTheAllowedOnes. Here
-		// a user would wait for the records of an attacker whose devices pile up, for ever longer; a busy machine, of
-		// which the reads tell, makes half a second longer as well.
-		if took > 5*time.Second+10*slowest {
+		testkit.Until(t, "user "+user.String()+" is online", 10*time.Second, func() bool { return is(user, "online") })
+		if took := time.Since(begun); took > time.Second {
 			t.Errorf("user %d was online after %s", user, took)
+		} else {
+			t.Logf("user %d was online after %s", user, took)
 		}
 	}
 	honest := schemas.UserID(100)
-	attacked := time.Now()
 	for i := range 100 {
 		var beats []string
 		for d := range 10_000 {
@@ -154,16 +145,14 @@ func TestAHundredRequestsOfTenThousandDevicesThroughAGatewayHoldUpNobody(t *test
 			}
 		}
 	}
-	attack := time.Since(attacked)
 	h.Kill()
 	begun := time.Now()
 	h.Up()
 	honest++
 	comes(honest)
-	took := time.Since(begun)
-	t.Logf("the attack took %s, after a kill it serves after %s", attack, took)
-	// It is 4 s on an idle machine, of which some is waiting. What piles up takes longer to restore than to send.
-	if took > 5*time.Second+attack {
-		t.Errorf("after a kill it serves after %s, the attack took %s", took, attack)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("after a kill it serves after %s", took)
+	} else {
+		t.Logf("after a kill it serves after %s", took)
 	}
 }

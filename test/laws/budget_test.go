@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15750, 14800},
 	"lastseen": {8900, 8900},
 	"schemas":  {3050, 2350},
-	"test":     {0, 30800},
+	"test":     {0, 30750},
 	"tools":    {5700, 2200},
 }
 

@@ -96,10 +96,10 @@ var edges = []scenario{
 		want: []string{"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [mobile]"},
 	},
 	{
-		name: "E5 ten thousand devices of one user are max_devices",
+		name: "E5 a hundred thousand devices of one user are max_devices",
 		log: func(h *log) {
 			h.at(0)
-			for i := range 10 {
+			for i := range 100 {
 				rows := make([]schemas.Beat, 1000)
 				for j := range rows {
 					rows[j] = schemas.Beat{User: 1, Device: schemas.DeviceID(i*1000 + j + 1), Kind: web}
@@ -111,7 +111,7 @@ var edges = []scenario{
 		want: []string{
 			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
 			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
-			"user 1 online→away at 45000, silent by device 9969, seen 0, active 0, []",
+			"user 1 online→away at 45000, silent by device 99969, seen 0, active 0, []",
 			"user 2 online→away at 45000, silent by device 1, seen 0, active 0, []",
 		},
 	},
