@@ -230,10 +230,10 @@ func (d *run) lose(loss oracle.Loss) {
 		case loss.Epoch:
 			d.start = 0
 			d.commit.TopicID[0]++
+		case loss.Before+loss.Skip < len(d.log.Records):
+			d.start = d.log.Records[loss.Before+loss.Skip].Offset
 		case d.commit.Offset >= 0:
 			d.start = d.commit.Offset + int64(loss.Skip)
-		case loss.Before < len(d.log.Records):
-			d.start = d.log.Records[loss.Before].Offset
 		}
 	}
 	d.begin()
