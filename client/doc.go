@@ -5,7 +5,8 @@
 //	client/presence     read who is online, and the history of a user
 //	client/watch        receive changes as they happen
 //	client/deliveries   run a notification channel
-//	client/clienttest   a server in memory, for your tests
+//
+// To test a program against the real service, run "stillhere dev": a whole pipeline in one process.
 //
 // All of them are used alike: fill in a Config, whose comments have the defaults in brackets.
 // Validate reports all its faults, joined, each as a *schemas.FieldError that names the field. Any

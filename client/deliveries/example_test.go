@@ -8,23 +8,33 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/stillhere/stillhere/client/clienttest"
+	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/deliveries"
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// begin starts a server on which followers 2 and 3 are the recipients of a change: user 1 is
-// online.
-func begin(ctx context.Context) *clienttest.Server {
-	server, err := clienttest.Start()
+// begin starts a Kafka in which followers 2 and 3 are the recipients of a change: user 1 is online.
+func begin(ctx context.Context) (at client.Kafka, end func()) {
+	config, end, err := kafkatest.Run(ctx, identity.Users{}, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	server.Set("1", schemas.Online)
-	if err := server.Notify(ctx, "1", "2", "3"); err != nil {
+	producer, err := kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
 		log.Fatal(err)
 	}
-	return server
+	now := schemas.MillisOf(time.Now())
+	change := schemas.Delivery{Recipients: []schemas.UserID{2, 3}, Transition: &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online,
+		At: now, LastSeen: now, LastActive: now, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 1}}
+	err = errors.Join(producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries, Key: schemas.UserID(1).Key(), Value: change.Encode()}),
+		producer.Close(ctx))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client.Kafka{Brokers: config.Brokers}, end
 }
 
 // push is a channel that would send push notifications.
@@ -42,11 +52,11 @@ func (p push) Deliver(_ context.Context, n schemas.Notice) error {
 func ExampleRun() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server := begin(ctx) // Kafka in memory
-	defer server.Close()
+	at, end := begin(ctx)
+	defer end()
 
 	err := deliveries.Run(ctx, deliveries.Config{
-		Kafka: server.Kafka(), Name: "push", Instance: "push-1", FromStart: true, Log: slog.New(slog.DiscardHandler),
+		Kafka: at, Name: "push", Instance: "push-1", FromStart: true, Log: slog.New(slog.DiscardHandler),
 	}, push{done: cancel})
 	fmt.Println(err)
 	// Output:
@@ -59,12 +69,12 @@ func ExampleRun() {
 func ExampleFunc() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server := begin(ctx)
-	defer server.Close()
+	at, end := begin(ctx)
+	defer end()
 
 	var ids []string
 	err := deliveries.Run(ctx, deliveries.Config{
-		Kafka: server.Kafka(), Name: "flaky", Instance: "flaky-1", FromStart: true, FirstWait: time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Kafka: at, Name: "flaky", Instance: "flaky-1", FromStart: true, FirstWait: time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}, deliveries.Func(func(_ context.Context, n schemas.Notice) error {
 		if ids = append(ids, n.ID); len(ids) < 3 {
 			return errors.New("the push service does not answer")

@@ -8,11 +8,9 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
-	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,30 +18,18 @@ func TestEveryFrameUnderAKeyThatIsBoundToATenantCounts(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
 	identityKey, master := identity.NewKey(), signing.NewMaster()
-	topics := kafka.Config{Brokers: cluster.Addrs(), Users: identity.Named(identityKey)}
-	if _, err := admin.ApplyTopics(ctx, topics, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	topics := kafkatest.Start(t, identity.Named(identityKey), 1)
 	key, err := master.GatewayKey("acme/gw-1", []string{"acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: cluster.Addrs()}, ID: "acme/gw-1", IdentityKey: identityKey.Hex(), Key: key.Text(),
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: topics.Brokers}, ID: "acme/gw-1", IdentityKey: identityKey.Hex(), Key: key.Text(),
 		FlushInterval: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := kafka.NewReader(topics, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
+	reader := kafkatest.Reader(t, topics)
 	checker, rows, next := signing.Of([]signing.Master{master}).Checker("presence.heartbeats", 0), 0, int64(0)
 	written := func(want int) {
 		t.Helper()

@@ -9,90 +9,100 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/client/clienttest"
 	"github.com/stillhere/stillhere/client/gateway"
-	"github.com/stillhere/stillhere/client/watch"
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 const user, device = "42", "7"
 
-// begin starts a server and a gateway, and returns a function that waits for the next
-// change of the user.
-func begin(ctx context.Context) (g *gateway.Gateway, next func() string, end func()) {
-	server, err := clienttest.Start()
+// begin starts a gateway, and returns a function that waits until "beat" or "bye" is in Kafka.
+func begin(ctx context.Context) (g *gateway.Gateway, await func(kind string) string, end func()) {
+	config, stop, err := kafkatest.Run(ctx, identity.Users{}, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	g, err = gateway.Dial(ctx, gateway.Config{Kafka: server.Kafka(), ID: "gw-1", Log: slog.New(slog.DiscardHandler)})
+	g, err = gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: config.Brokers}, ID: "gw-1", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		log.Fatal(err)
 	}
-	w, err := watch.New(watch.Config{HTTP: server.HTTP()}, user)
+	reader, err := kafka.NewReader(config, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	watching, cancel := context.WithCancel(ctx)
-	states, done := make(chan string, 10), make(chan struct{})
-	go func() {
-		defer close(done)
-		for event, err := range w.Events(watching) {
+	var next int64
+	await = func(kind string) (last string) {
+		for last != kind {
+			err := reader.Read(ctx, schemas.Heartbeats, 0, next, -1, false, func(r *schemas.Record) error {
+				var frame schemas.Frame
+				next = r.Offset + 1
+				if err := frame.Decode(r.Value); err != nil {
+					return err
+				}
+				rows := frame.Beats()
+				for beat := (schemas.Beat{}); rows.Next(&beat); {
+					last = "beat"
+					if beat.Bye {
+						last = "bye"
+					}
+				}
+				return nil
+			})
 			if err != nil {
 				log.Fatal(err)
 			}
-			if event.Kind == watch.Changed {
-				states <- *event.User.State
-			}
 		}
-	}()
-	<-states // as it was before
-	return g, func() string { return <-states }, func() { cancel(); <-done; server.Close() }
+		return last
+	}
+	return g, await, func() { reader.Close(); stop() }
 }
 
 // A gateway of one connection: user 42 comes with a browser and leaves.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	g, next, end := begin(ctx) // gateway.Dial, with Kafka in memory
+	g, await, end := begin(ctx) // gateway.Dial
 	defer end()
 
 	tab, err := g.Connect(user, device, schemas.Web, 0)
 	if err != nil {
 		log.Fatal(err) // what no user can be called, or a gateway that is closed
 	}
-	fmt.Println(next())
+	fmt.Println(await("beat"))
 	if err := tab.Beat(0); err != nil { // every heartbeat interval
 		log.Print(err)
 	}
 	if err := tab.Bye(); err != nil { // or Drop, when the connection was lost
 		log.Print(err)
 	}
-	fmt.Println(next())
+	fmt.Println(await("bye"))
 	if err := g.Close(ctx); err != nil {
 		log.Print(err)
 	}
 	// Output:
-	// online
-	// offline
+	// beat
+	// bye
 }
 
 // A device with two connections leaves when the last one says bye.
 func ExampleGateway_Connect() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	g, next, end := begin(ctx)
+	g, await, end := begin(ctx)
 	defer end()
 
 	first, _ := g.Connect(user, device, schemas.Web, 0)
 	second, _ := g.Connect(user, device, schemas.Web, 0)
-	fmt.Println(next())
+	fmt.Println(await("beat"))
 	_ = first.Bye() // the second tab is still open
 	_ = second.Bye()
-	fmt.Println(next())
+	fmt.Println(await("bye"))
 	fmt.Println(g.Close(ctx))
 	// Output:
-	// online
-	// offline
+	// beat
+	// bye
 	// <nil>
 }
 

@@ -10,34 +10,21 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
-	"github.com/stillhere/stillhere/internal/embedded"
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
-	config := kafka.Config{Brokers: cluster.Addrs()}
-	if _, err := admin.ApplyTopics(ctx, config, 2, 1); err != nil {
-		t.Fatal(err)
-	}
+	config := kafkatest.Start(t, identity.Users{}, 2)
 	var log bytes.Buffer
-	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: cluster.Addrs()}, ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: config.Brokers}, ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := kafka.NewReader(config, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
+	reader := kafkatest.Reader(t, config)
 	if err := g.Beat("1", "7", schemas.Mobile, 0); err != nil {
 		t.Fatal(err)
 	}

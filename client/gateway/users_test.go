@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/client/clienttest"
 	"github.com/stillhere/stillhere/client/gateway"
-	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -32,19 +29,11 @@ func allocations(beat func()) float64 {
 func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
 	key := identity.NewKey()
 	people := identity.Named(key)
-	topics := kafka.Config{Brokers: cluster.Addrs(), Users: people}
-	if _, err := admin.ApplyTopics(ctx, topics, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	topics := kafkatest.Start(t, people, 1)
 	dial := func(key string) (*gateway.Gateway, error) {
-		return gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: cluster.Addrs()}, ID: "gw-1", IdentityKey: key})
+		return gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: topics.Brokers}, ID: "gw-1", IdentityKey: key})
 	}
 	for what, key := range map[string]string{"no key": "", "another key": identity.NewKey().Hex(), "no hexadecimals": "x"} {
 		if _, err := dial(key); err == nil || !strings.Contains(err.Error(), "identity_key: ") {
@@ -81,11 +70,7 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 	if err := g.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := kafka.NewReader(topics, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
+	reader := kafkatest.Reader(t, topics)
 	named := map[schemas.Name]schemas.UserID{}
 	err = reader.Read(ctx, schemas.Heartbeats, 0, -1, -1, false, func(r *schemas.Record) error {
 		var f schemas.Frame
@@ -114,12 +99,8 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 func TestWithoutAKeyUsersAreIntegersWithoutTenants(t *testing.T) { // not parallel: it counts allocations
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, err := clienttest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	g, err := gateway.Dial(ctx, gateway.Config{Kafka: server.Kafka(), ID: "gw-1", Log: slog.New(slog.DiscardHandler)})
+	topics := kafkatest.Start(t, identity.Users{}, 1)
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: topics.Brokers}, ID: "gw-1", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

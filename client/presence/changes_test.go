@@ -4,35 +4,26 @@ import (
 	"context"
 	"fmt"
 	"log"
-
-	"github.com/stillhere/stillhere/client/clienttest"
-	"github.com/stillhere/stillhere/client/presence"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // A backend that keeps the cursor with what it stores gets each change once.
 func ExampleClient_Changes() {
-	ctx := context.Background()
-	server, err := clienttest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	c, err := presence.New(presence.Config{HTTP: server.HTTP()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	c, end := begin(map[string]string{
+		`/presence/changes {"user_ids":["1","2"]}`: `{"resync":true,"reason":"start","cursor":"7",
+			"users":[{"user_id":"1","state":"offline"},{"user_id":"2","state":"offline"}]}`,
+		`/presence/changes {"user_ids":["1","2"],"since":"7"}`: `{"resync":false,"cursor":"9",
+			"changes":[{"user_id":"1","state":"online"},{"user_id":"1","state":"away"}]}`,
+	})
+	defer end()
 
-	first, err := c.Changes(ctx, "", "1", "2")
+	first, err := c.Changes(context.Background(), "", "1", "2")
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, user := range first.Users { // a resync: the states
 		fmt.Println(user.UserID, "is", *user.State)
 	}
-	server.Set("1", schemas.Online)
-	server.Set("1", schemas.Away)
-	missed, err := c.Changes(ctx, first.Cursor, "1", "2")
+	missed, err := c.Changes(context.Background(), first.Cursor, "1", "2")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,36 +5,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/client/clienttest"
 	"github.com/stillhere/stillhere/client/presence"
-	"github.com/stillhere/stillhere/schemas"
 )
 
-// begin starts a server and a client of it.
-func begin() (*clienttest.Server, *presence.Client) {
-	server, err := clienttest.Start()
+// begin starts a server that answers requests, each by its path and body, and a client of it.
+func begin(answers map[string]string) (c *presence.Client, end func()) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer, known := answers[strings.TrimSpace(fmt.Sprintf("%s %s", r.URL.RequestURI(), body))]
+		if !known {
+			w.WriteHeader(http.StatusBadRequest)
+			answer = `{"error":{"code":"invalid_user_id","message":"must be an integer","field":"user_id"}}`
+		}
+		fmt.Fprint(w, answer)
+	}))
+	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: server.URL}, PageSize: 2})
 	if err != nil {
 		log.Fatal(err)
 	}
-	c, err := presence.New(presence.Config{HTTP: server.HTTP(), PageSize: 2})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return server, c
+	return c, server.Close
 }
 
 func ExampleClient_Batch() {
-	server, c := begin() // presence.New, with a server in memory
-	defer server.Close()
-	server.Set("1", schemas.Online)
-	server.SetVisibility("2", schemas.Nobody)
+	c, end := begin(map[string]string{`/presence/batch {"user_ids":["1","2","3"]}`: `{"1":"online","2":null,"3":"offline"}`})
+	defer end()
 
 	states, err := c.Batch(context.Background(), "1", "2", "3")
 	if err != nil {
@@ -45,10 +48,12 @@ func ExampleClient_Batch() {
 }
 
 func ExampleClient_Users() {
-	server, c := begin()
-	defer server.Close()
-	server.Set("1", schemas.Online)
-	server.SetVisibility("2", schemas.Nobody)
+	c, end := begin(map[string]string{
+		`/presence/batch {"user_ids":["2","1"],"detail":true}`: `{"users":[{"user_id":"2","state":null},
+			{"user_id":"1","state":"online","last_seen_at":"2026-11-28T10:00:00Z"}]}`,
+		`/presence/users/2/visibility`: `{"visibility":"nobody"}`,
+	})
+	defer end()
 
 	users, err := c.Users(context.Background(), "2", "1", "2")
 	if err != nil {
@@ -66,9 +71,8 @@ func ExampleClient_Users() {
 }
 
 func ExampleClient_One() {
-	server, c := begin()
-	defer server.Close()
-	server.Set("1", schemas.Away)
+	c, end := begin(map[string]string{`/presence/users/1`: `{"user_id":"1","state":"away","last_seen_at":"2026-11-28T10:00:00Z"}`})
+	defer end()
 
 	user, err := c.One(context.Background(), "1")
 	if err != nil {
@@ -84,11 +88,11 @@ func ExampleClient_One() {
 
 // History asks for page after page.
 func ExampleClient_History() {
-	server, c := begin()
-	defer server.Close()
-	for _, state := range []schemas.State{schemas.Online, schemas.Away, schemas.Online, schemas.Offline} {
-		server.Set("1", state)
-	}
+	c, end := begin(map[string]string{
+		`/presence/users/1/history?limit=2`:          `{"changes":[{"from":"online","to":"offline"},{"from":"away","to":"online"}],"next_cursor":"a"}`,
+		`/presence/users/1/history?cursor=a&limit=2`: `{"changes":[{"from":"online","to":"away"}],"next_cursor":null}`,
+	})
+	defer end()
 
 	for change, err := range c.History(context.Background(), "1", presence.Range{}) {
 		if err != nil {
@@ -100,13 +104,12 @@ func ExampleClient_History() {
 	// online to offline
 	// away to online
 	// online to away
-	// offline to online
 }
 
 // A refusal is a *client.ProblemError.
 func ExampleClient_One_problem() {
-	server, c := begin()
-	defer server.Close()
+	c, end := begin(nil)
+	defer end()
 
 	_, err := c.One(context.Background(), "0")
 	if problem := (*client.ProblemError)(nil); errors.As(err, &problem) {

@@ -10,29 +10,15 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/client/clienttest"
 	"github.com/stillhere/stillhere/client/watch"
-	"github.com/stillhere/stillhere/schemas"
 )
-
-// begin starts a server and a watcher.
-func begin(users ...string) (*clienttest.Server, *watch.Watcher) {
-	server, err := clienttest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	w, err := watch.New(watch.Config{HTTP: server.HTTP(), FirstWait: time.Millisecond}, users...)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return server, w
-}
 
 func ExampleWatcher_Events() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, w := begin("1") // watch.New, with a server in memory
-	defer server.Close()
+	w, end := watching([]string{"1"}, // watch.New
+		[]string{hello, snapshot(is("1", "offline", 1)), change(is("1", "online", 2))})
+	defer end()
 
 	for event, err := range w.Events(ctx) {
 		if err != nil {
@@ -45,7 +31,6 @@ func ExampleWatcher_Events() {
 		if *event.User.State == "online" {
 			break
 		}
-		server.Set("1", schemas.Online)
 	}
 	// Output:
 	// 1 offline
@@ -56,8 +41,9 @@ func ExampleWatcher_Events() {
 func ExampleWatcher_Add() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, w := begin("1")
-	defer server.Close()
+	w, end := watching([]string{"1"},
+		[]string{hello, `? ["1"]`, snapshot(is("1", "offline", 1)), `? ["2"]`, snapshot(is("2", "offline", 1))})
+	defer end()
 
 	for event, err := range w.Events(ctx) {
 		if err != nil {
@@ -80,36 +66,60 @@ func ExampleWatcher_Add() {
 	// [2]
 }
 
-// After a lost connection only newer versions are yielded.
-func ExampleWatcher_Events_reconnect() {
+// After a lost connection the watcher yields every change that it missed.
+func ExampleWatcher_Events_missed() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, w := begin("1", "2")
-	defer server.Close()
+	w, end := watching([]string{"1"},
+		[]string{hello, snapshot(is("1", "offline", 1))},
+		[]string{hello, `? "since":"c"`, change(is("1", "online", 2)), change(is("1", "away", 3)), resumed})
+	defer end()
 
-	users := 0
 	for event, err := range w.Events(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		switch event.Kind {
 		case watch.Changed:
-			fmt.Println(event.User.UserID, *event.User.State)
-			if users++; users == 2 {
-				server.DropWatchers()
-			}
+			fmt.Println(*event.User.State)
 		case watch.Disconnected:
 			fmt.Println("disconnected")
-			server.Set("2", schemas.Online)
 		}
-		if users == 3 {
+		if event.Kind == watch.Changed && *event.User.State == "away" {
+			break
+		}
+	}
+	// Output:
+	// offline
+	// disconnected
+	// online
+	// away
+}
+
+// After a resync only newer versions are yielded.
+func ExampleWatcher_Events_resync() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	w, end := watching([]string{"1", "2"},
+		[]string{hello, snapshot(is("1", "offline", 1), is("2", "offline", 1))},
+		[]string{hello, snapshot(is("1", "offline", 1), is("2", "online", 2))})
+	defer end()
+
+	for event, err := range w.Events(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if event.Kind != watch.Changed {
+			continue
+		}
+		fmt.Println(event.User.UserID, *event.User.State)
+		if *event.User.State == "online" {
 			break
 		}
 	}
 	// Output:
 	// 1 offline
 	// 2 offline
-	// disconnected
 	// 2 online
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/client/clienttest"
 	"github.com/stillhere/stillhere/client/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -20,12 +19,11 @@ import (
 func ExampleConfig_tenant() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	server, err := clienttest.StartNamed()
-	if err != nil {
-		log.Fatal(err)
-	}
+	of := func(user string) string { return strings.Replace(user, "{", `{"tenant":"acme",`, 1) }
+	server := script([]string{hello, `? ["ann"]`, snapshot(of(is("ann", "offline", 1))), change(of(is("ann", "online", 2))),
+		`? ["bob@example.com"]`, snapshot(of(is("bob@example.com", "offline", 1)))})
 	defer server.Close()
-	w, err := watch.New(watch.Config{HTTP: server.HTTP(), Tenant: "acme"}, "ann")
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, Tenant: "acme"}, "ann")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,8 +39,6 @@ func ExampleConfig_tenant() {
 			break
 		}
 		if *event.User.State == "offline" {
-			server.Set("ann", schemas.Away) // another tenant's
-			server.Tenant("acme").Set("ann", schemas.Online)
 			continue
 		}
 		if err := w.Add("bob@example.com"); err != nil {
@@ -59,33 +55,17 @@ func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	server, err := clienttest.StartNamed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	w, err := watch.New(watch.Config{HTTP: server.HTTP(), FirstWait: time.Millisecond}, "a,b/c é", "users")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, end := watching([]string{"a,b/c é", "users"},
+		[]string{hello, `? "users"`, snapshot(is("a,b/c é", "offline", 1), is("users", "offline", 1))},
+		[]string{hello, `? "since":"c"`, change(is("users", "online", 2)), change(is("users", "away", 3)), resumed})
+	t.Cleanup(end)
 	var got []string
 	for event, err := range w.Events(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch event.Kind {
-		case watch.Changed:
-			if event.User.Tenant != "" {
-				t.Errorf("it shows %+v", event.User)
-			}
+		if event.Kind == watch.Changed {
 			got = append(got, event.User.UserID+" "+*event.User.State)
-			if len(got) == 2 {
-				server.DropWatchers()
-			}
-		case watch.Disconnected:
-			server.Set("users", schemas.Online)
-			server.Tenant("acme").Set("users", schemas.Online)
-			server.Set("users", schemas.Away)
 		}
 		if len(got) == 4 {
 			break
@@ -99,7 +79,10 @@ func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T
 		`{"type":"error","error":{"code":"not_allowed","message":"you may not watch this user","user_id":"bob","tenant":"acme"}}`,
 		`{"type":"change","user":{"user_id":"bob","tenant":"acme","state":"online","version":"7"}}`,
 		`{"type":"change","user":{"user_id":"ann","tenant":"acme","state":"away","version":"8"}}`}
-	if w, err = watch.New(watch.Config{HTTP: client.HTTP{URL: says(t, messages...)}, Tenant: "acme"}, "ann", "bob"); err != nil {
+	server := script(messages)
+	t.Cleanup(server.Close)
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, Tenant: "acme"}, "ann", "bob")
+	if err != nil {
 		t.Fatal(err)
 	}
 	events := first(ctx, t, 3, w.Events)

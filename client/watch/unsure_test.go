@@ -2,14 +2,9 @@ package watch_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
-	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/watch"
 )
 
@@ -34,27 +29,8 @@ func resumeWhile(t *testing.T, unsure string) {
 			`{"type":"resync","users":[` + user("1", unsure) + `]}`},
 		{hello, `{"type":"change","user":` + user("2", unsure) + `}`, `{"type":"resumed","missed":1}`},
 	}
-	serve := make(chan []string, len(connections))
-	for _, messages := range connections {
-		serve <- messages
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			return
-		}
-		defer conn.CloseNow()
-		for _, message := range <-serve {
-			if conn.Write(r.Context(), websocket.MessageText, []byte(message)) != nil {
-				return
-			}
-		}
-	}))
-	t.Cleanup(server.Close)
-	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, FirstWait: time.Millisecond}, "1", "2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w, end := watching([]string{"1", "2"}, connections...)
+	t.Cleanup(end)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	got, connected := map[string][]bool{}, 0

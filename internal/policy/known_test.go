@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -9,8 +8,10 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -97,34 +98,21 @@ func TestAPolicyThatTheTopicLacksIsAskedForOnce(t *testing.T) {
 }
 
 // standIn is a Kafka without topics.
-func standIn(t *testing.T) (kafka.Config, *slog.Logger) {
+func standIn(t *testing.T) kafka.Config {
 	t.Helper()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	return kafka.Config{Brokers: cluster.Addrs()}, slog.New(slog.DiscardHandler)
+	return kafka.Config{Brokers: cluster.Addrs()}
 }
 
 // pipeline is a Kafka with the topics, and how to write and read there.
 func pipeline(t *testing.T) (kafka.Config, *kafka.Producer, *kafka.Reader) {
 	t.Helper()
-	cfg, log := standIn(t)
-	if _, err := admin.ApplyTopics(t.Context(), cfg, 2, 1); err != nil {
-		t.Fatal(err)
-	}
-	reader, err := kafka.NewReader(cfg, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(reader.Close)
-	producer, err := kafka.NewProducer(cfg, log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = producer.Close(context.Background()) })
-	return cfg, producer, reader
+	cfg := kafkatest.Start(t, identity.Users{}, 2)
+	return cfg, kafkatest.Producer(t, cfg), kafkatest.Reader(t, cfg)
 }
 
 func TestAPolicyIsFoundByTheBeginningOfItsID(t *testing.T) {
@@ -164,12 +152,8 @@ func TestAPolicyIsFoundByTheBeginningOfItsID(t *testing.T) {
 
 func TestPoliciesAreKnownWhenNoCheckpointHasThemAnyMore(t *testing.T) {
 	t.Parallel()
-	cfg, log := standIn(t)
-	reader, err := kafka.NewReader(cfg, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(reader.Close)
+	cfg := standIn(t)
+	reader := kafkatest.Reader(t, cfg)
 	newest := map[int32]*schemas.Checkpoint{0: {Policy: schemas.PolicyInForce{At: 2000, Policy: withTTL(2 * time.Minute)}}}
 	if _, err := ReadKnown(t.Context(), reader, newest, nil); !kafka.IsMissingTopic(err) || !strings.Contains(err.Error(), "topics apply") {
 		t.Errorf("without the topic: %v", err)
@@ -178,11 +162,7 @@ func TestPoliciesAreKnownWhenNoCheckpointHasThemAnyMore(t *testing.T) {
 	if _, err := admin.ApplyTopics(t.Context(), cfg, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := kafka.NewProducer(cfg, log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	producer := kafkatest.Producer(t, cfg)
 	older := schemas.PolicyRecord{Policy: withTTL(time.Minute)}
 	if err := producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: older.Key(), Value: older.Encode()}); err != nil {
 		t.Fatal(err)

@@ -3,9 +3,7 @@
 package kafka_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -48,12 +47,8 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	policy := []string{"--policy=heartbeat_interval=2s,online_ttl=6s,offline_debounce=2s,away_ttl=12s"}
 	const present, away = 8000, 12_000
 	cluster := kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix}
-	producer, err := kafka.NewProducer(cluster, slog.New(slog.DiscardHandler), nil)
-	testkit.Check(t, err)
-	defer func() { testkit.Check(t, producer.Close(context.WithoutCancel(t.Context()))) }()
-	reader, err := kafka.NewReader(cluster, slog.New(slog.DiscardHandler))
-	testkit.Check(t, err)
-	defer reader.Close()
+	producer := kafkatest.Producer(t, cluster)
+	reader := kafkatest.Reader(t, cluster)
 	beat := func(some []schemas.UserID) error {
 		var beats []schemas.Outgoing
 		for _, user := range some {
@@ -106,7 +101,7 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	}
 	var ends kadm.ListedOffsets
 	written := func() (n int64) {
-		ends, err = o.admin.ListEndOffsets(t.Context(), o.name(schemas.Heartbeats))
+		ends, err := o.admin.ListEndOffsets(t.Context(), o.name(schemas.Heartbeats))
 		testkit.Check(t, err)
 		ends.Each(func(l kadm.ListedOffset) { n += l.Offset })
 		return n

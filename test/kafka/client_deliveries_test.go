@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -37,10 +38,7 @@ func TestAChannelOfTheClientReadsDeliveriesOverTLSAndSASL(t *testing.T) {
 	if _, err := admin.ApplyTopics(ctx, server, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := kafka.NewProducer(server, quiet, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := kafkatest.Producer(t, server)
 	now := schemas.MillisOf(time.Now())
 	delivery := schemas.Delivery{Recipients: []schemas.UserID{2}, Transition: &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online,
 		At: now, LastSeen: now, LastActive: now, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 1}}

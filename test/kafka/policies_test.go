@@ -3,14 +3,13 @@
 package kafka_test
 
 import (
-	"context"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -20,12 +19,8 @@ func TestThreeHundredChangesOfPolicyAreNoticedByNobodyOnRealServers(t *testing.T
 	const users, changes = 40, 300
 	o := newTopics(t)
 	cluster := kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix}
-	producer, err := kafka.NewProducer(cluster, slog.New(slog.DiscardHandler), nil)
-	testkit.Check(t, err)
-	defer func() { testkit.Check(t, producer.Close(context.WithoutCancel(t.Context()))) }()
-	reader, err := kafka.NewReader(cluster, slog.New(slog.DiscardHandler))
-	testkit.Check(t, err)
-	defer reader.Close()
+	producer := kafkatest.Producer(t, cluster)
+	reader := kafkatest.Reader(t, cluster)
 	write := func(frame func(partition int32) []byte) {
 		var all []schemas.Outgoing
 		for p := range int32(2) {

@@ -23,6 +23,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -83,8 +84,7 @@ func (w *sunk) make() {
 	w.Helper()
 	_, err := admin.ApplyTopics(w.Context(), w.kafka, sunkPartitions, 1)
 	testkit.Check(w.T, err)
-	w.producer, err = kafka.NewProducer(w.kafka, slog.New(slog.DiscardHandler), nil)
-	testkit.Check(w.T, err)
+	w.producer = kafkatest.Producer(w.T, w.kafka)
 	w.ends = map[int32]int64{}
 }
 

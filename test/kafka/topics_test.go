@@ -4,7 +4,6 @@ package kafka_test
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -109,8 +109,7 @@ func TestUsersWhoAreInThePartitionsOfAnotherNumberAreRefusedAtStart(t *testing.T
 	t.Parallel()
 	o := newTopics(t)
 	p := o.detector()
-	client, err := kafka.NewProducer(kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix}, slog.New(slog.DiscardHandler), nil)
-	testkit.Check(t, err)
+	client := kafkatest.Producer(t, kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix})
 	defer func() { testkit.Check(t, client.Close(context.WithoutCancel(t.Context()))) }()
 	var beats []schemas.Outgoing
 	for user := schemas.UserID(1); user <= 20; user++ {

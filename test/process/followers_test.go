@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -116,12 +117,8 @@ func newFollowerWorld(t *testing.T, m testkit.Mode, size crowdOf) *followerWorld
 	testkit.Check(t, err)
 	_, err = admin.ApplyTopics(ctx, w.kafka, 4, 1)
 	testkit.Check(t, err)
-	w.producer, err = kafka.NewProducer(w.kafka, log, nil)
-	testkit.Check(t, err)
-	t.Cleanup(func() { testkit.Check(t, w.producer.Close(context.Background())) })
-	w.reader, err = kafka.NewReader(w.kafka, log)
-	testkit.Check(t, err)
-	t.Cleanup(w.reader.Close)
+	w.producer = kafkatest.Producer(t, w.kafka)
+	w.reader = kafkatest.Reader(t, w.kafka)
 	w.fill()
 	return w
 }

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -98,10 +98,7 @@ func TestATenantThatKeepsFewerDaysShowsNothingOlderAndSaysSoAndAnotherOneKeepsAl
 // visited publishes what a detector would have published of a visit of an hour.
 func (w *textWorld) visited(users []schemas.UserID, came schemas.Millis) {
 	w.Helper()
-	producer, err := kafka.NewProducer(kafka.Config{Brokers: []string{w.Broker}}, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		w.Fatalf("%v", err)
-	}
+	producer := kafkatest.Producer(w, kafka.Config{Brokers: []string{w.Broker}})
 	var out []schemas.Outgoing
 	for _, user := range users {
 		visit := []schemas.Transition{
@@ -113,7 +110,7 @@ func (w *textWorld) visited(users []schemas.UserID, came schemas.Millis) {
 			out = append(out, schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(user, testkit.DevPartitions), Key: user.Key(), Value: t.Encode()})
 		}
 	}
-	err = producer.AppendSync(w.Context(), out...)
+	err := producer.AppendSync(w.Context(), out...)
 	if err := errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))); err != nil {
 		w.Fatalf("%v", err)
 	}

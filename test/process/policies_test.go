@@ -4,12 +4,12 @@ package process_test
 
 import (
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -27,11 +27,7 @@ func (k *keyboard) policyID(flags ...string) string {
 // kept waits until the topic policies has those with the ids.
 func (k *keyboard) kept(ids ...string) {
 	k.Helper()
-	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{k.Broker}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		k.Fatalf("%v", err)
-	}
-	defer reader.Close()
+	reader := kafkatest.Reader(k, kafka.Config{Brokers: []string{k.Broker}})
 	testkit.Until(k.T, "the topic has "+strings.Join(ids, ", "), 2*time.Minute, func() bool {
 		found := map[string]bool{}
 		err := reader.Read(k.Context(), schemas.Policies, 0, -1, -1, true, func(r *schemas.Record) error {

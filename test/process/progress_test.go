@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -75,11 +75,9 @@ func (k *keyboard) progresses(step *regexp.Regexp, arguments ...string) {
 // beatsOf writes a beat for each of so many users straight to Kafka, each in a record of its own.
 func (k *keyboard) beatsOf(users int) {
 	k.Helper()
-	producer, err := kafka.NewProducer(kafka.Config{Brokers: []string{k.Broker}}, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		k.Fatalf("%v", err)
-	}
+	producer := kafkatest.Producer(k, kafka.Config{Brokers: []string{k.Broker}})
 	var all []schemas.Outgoing
+	var err error
 	for id := schemas.UserID(1); err == nil && id <= schemas.UserID(users); id++ {
 		all = append(all, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
 			Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: id, Device: 1, Kind: schemas.Web}})})

@@ -5,7 +5,6 @@ package process
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -106,11 +106,7 @@ func clusterFor(ctx context.Context, t *testing.T, partitions int32) (kafka.Conf
 	if _, err := admin.ApplyTopics(ctx, config, partitions, 1); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	producer := kafkatest.Producer(t, config)
 	return config, producer
 }
 
@@ -149,11 +145,7 @@ func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *tes
 			t.Errorf("user %d: %s, want %s", user, got, want)
 		}
 	}
-	reader, err := kafka.NewReader(config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
+	reader := kafkatest.Reader(t, config)
 	beats := 0
 	for p := range int32(partitions) {
 		err := reader.Read(ctx, schemas.Heartbeats, p, -1, -1, false, func(r *schemas.Record) error {

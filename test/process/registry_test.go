@@ -20,6 +20,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -174,13 +175,9 @@ func (p *framedPipeline) is(user int, state string) {
 // last is the last value of a user on a topic; of heartbeats, of anybody's beats.
 func (p *framedPipeline) last(cluster string, topic schemas.Topic, user schemas.UserID) []byte {
 	p.Helper()
-	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{cluster}, Prefix: schemas.DefaultPrefix}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer reader.Close()
+	reader := kafkatest.Reader(p, kafka.Config{Brokers: []string{cluster}, Prefix: schemas.DefaultPrefix})
 	var value []byte
-	err = reader.Read(p.Context(), topic, 0, -1, -1, true, func(r *schemas.Record) error {
+	err := reader.Read(p.Context(), topic, 0, -1, -1, true, func(r *schemas.Record) error {
 		if topic == schemas.Heartbeats || string(r.Key) == string(user.Key()) {
 			value = append(value[:0], r.Value...)
 		}

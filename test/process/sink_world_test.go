@@ -8,8 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +25,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -91,15 +90,8 @@ func newSinkWorld(t *testing.T) *sinkWorld {
 	if _, err := admin.ApplyTopics(ctx, w.config, sinkPartitions, 1); err != nil {
 		t.Fatal(err)
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if w.producer, err = kafka.NewProducer(w.config, quiet, nil); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.producer.Close(context.Background()) })
-	if w.reader, err = kafka.NewReader(w.config, quiet); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.reader.Close)
+	w.producer = kafkatest.Producer(t, w.config)
+	w.reader = kafkatest.Reader(t, w.config)
 	return w
 }
 

@@ -5,7 +5,6 @@ package process_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -183,12 +183,9 @@ func TestEveryToolNamesUsersByNameAndTenant(t *testing.T) {
 // beatUnnamed writes a beat straight to Kafka, without the name that should come with it.
 func (w *textWorld) beatUnnamed(name schemas.Name) {
 	w.Helper()
-	producer, err := kafka.NewProducer(kafka.Config{Brokers: []string{w.Broker}}, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		w.Fatalf("%v", err)
-	}
+	producer := kafkatest.Producer(w, kafka.Config{Brokers: []string{w.Broker}})
 	id := w.users.ID(name.Tenant, name.Text)
-	err = producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
+	err := producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
 		Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: id, Device: 1, Kind: schemas.Web}})})
 	if err := errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))); err != nil {
 		w.Fatalf("%v", err)

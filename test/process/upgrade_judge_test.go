@@ -5,13 +5,13 @@ package process_test
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -23,9 +23,7 @@ func (w *upgradeWorld) judge(l *upgradeLoad) {
 	w.Helper()
 	w.stop("detector-a")
 	w.stop("detector-b")
-	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{w.kafka}}, slog.New(slog.DiscardHandler))
-	testkit.Check(w.T, err)
-	w.Cleanup(reader.Close)
+	reader := kafkatest.Reader(w.T, kafka.Config{Brokers: []string{w.kafka}})
 	commits, err := reader.Commits(w.Context(), "stillhere.detector", schemas.Heartbeats, true)
 	testkit.Check(w.T, err)
 	want, letters, heartbeats := map[schemas.UserID][]schemas.Transition{}, int64(0), 0

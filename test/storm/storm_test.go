@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -164,15 +164,8 @@ func (s *storm) connect(brokers ...string) {
 	if _, err := admin.ApplyTopics(t.Context(), s.config, stormPartitions, -1); err != nil {
 		t.Fatal(err)
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	var err error
-	if s.reader, err = kafka.NewReader(s.config, quiet); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.reader.Close)
-	if s.producer, err = kafka.NewProducer(s.config, quiet, nil); err != nil {
-		t.Fatal(err)
-	}
+	s.reader = kafkatest.Reader(t, s.config)
+	s.producer = kafkatest.Producer(t, s.config)
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
 		t.Fatal(err)

@@ -5,13 +5,13 @@ package testkit
 import (
 	"cmp"
 	"io"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -61,10 +61,6 @@ func (h *Dev) prefix() string { return cmp.Or(h.Prefix, schemas.DefaultPrefix) }
 // Reader reads the service's topics.
 func (h *Dev) Reader() *kafka.Reader {
 	h.Helper()
-	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{h.Broker}, Prefix: h.prefix()}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
-	h.Cleanup(reader.Close)
+	reader := kafkatest.Reader(h, kafka.Config{Brokers: []string{h.Broker}, Prefix: h.prefix()})
 	return reader
 }

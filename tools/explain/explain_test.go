@@ -23,6 +23,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -51,12 +52,8 @@ func newWorldOf(t *testing.T, users identity.Users) *world {
 	_, err = admin.ApplyTopics(t.Context(), cfg, 2, 1)
 	w.must(err)
 	w.cluster = cfg
-	w.producer, err = kafka.NewProducer(cfg, log, nil)
-	w.must(err)
-	t.Cleanup(func() { w.producer.Close(context.Background()) })
-	w.reader, err = kafka.NewReader(cfg, log)
-	w.must(err)
-	t.Cleanup(w.reader.Close)
+	w.producer = kafkatest.Producer(w.t, cfg)
+	w.reader = kafkatest.Reader(w.t, cfg)
 	policies, err := policy.NewKeeper(t.Context(), cfg, log)
 	w.must(err)
 	config := detector.Config{Policies: policies, Settings: w.settings, Users: users, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -51,11 +52,7 @@ func BenchmarkProcessor(b *testing.B) {
 	if _, err := admin.ApplyTopics(b.Context(), cfg, partitions, 1); err != nil {
 		b.Fatal(err)
 	}
-	producer, err := kafka.NewProducer(cfg, log, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer producer.Close(context.Background())
+	producer := kafkatest.Producer(b, cfg)
 	beats := make([]schemas.Beat, 1000)
 	for i := range beats {
 		beats[i] = schemas.Beat{User: schemas.UserID(1 + i*7919), Device: schemas.DeviceID(i + 1), Kind: 1, Age: schemas.Millis(i % 900), Idle: schemas.Millis(i % 60000)}

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -70,10 +70,7 @@ func (w *world) remake() {
 	if _, err := admin.ApplyTopics(w.Context(), w.cfg, 1, 1); err != nil {
 		w.Fatal(err)
 	}
-	var err error
-	if w.producer, err = kafka.NewProducer(w.cfg, w.log, nil); err != nil {
-		w.Fatal(err)
-	}
+	w.producer = kafkatest.Producer(w, w.cfg)
 }
 
 // numbers are the values of the records that put has put.

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -343,10 +344,7 @@ func TestARecreatedTopicIsReadFromItsStart(t *testing.T) {
 		if _, err := admin.ApplyTopics(w.Context(), w.cfg, 1, 1); err != nil {
 			w.Fatal(err)
 		}
-		var err error
-		if w.producer, err = kafka.NewProducer(w.cfg, w.log, nil); err != nil {
-			w.Fatal(err)
-		}
+		w.producer = kafkatest.Producer(w, w.cfg)
 		w.beat(0, "x")
 		w.member("a")
 		w.until("the new one copied", 30*time.Second, func() bool { return w.counts()["x"] == 11 })

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -198,10 +198,7 @@ func TestAKillInEndingWhatHangsLosesNothingThatWasCommitted(t *testing.T) {
 		lost.install(w)
 		cfg, whole := w.cfg, w.producer
 		cfg.Dialer = wire.connect
-		producer, err := kafka.NewProducer(cfg, w.log, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		producer := kafkatest.Producer(w, cfg)
 		w.producer = producer // it dies with the member
 		stop, _ := w.memberWith("a", cfg)
 		w.producer = whole

@@ -2,7 +2,6 @@ package looptest
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -111,11 +111,7 @@ func TestAnExpiredClientCertificateIsReportedAndItsRenewalIsUsedWithoutARestart(
 	mine := ours.Issue("detector", -time.Minute)
 	cfg, _ := startGuarded(t, kfake.TLS(ours.Server(ours.Issue("broker", time.Hour), ours)))
 	cfg.Dialer = keys.TLS{CA: ours.CA, Cert: mine.Cert, Key: mine.Key}.Dialer(nil)
-	producer, err := kafka.NewProducer(cfg, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = producer.Close(context.WithoutCancel(t.Context())) })
+	producer := kafkatest.Producer(t, cfg)
 	if err := producer.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "refuses this client's certificate") && !strings.Contains(err.Error(), "refused this client's certificate") {
 		t.Fatalf("with an expired certificate: %v", err)
 	}
@@ -144,11 +140,7 @@ func TestAChangedPasswordIsUsedWithoutARestart(t *testing.T) {
 	if err := apply(t, cfg); err != nil {
 		t.Fatal(err)
 	}
-	producer, err := kafka.NewProducer(cfg, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = producer.Close(context.WithoutCancel(t.Context())) })
+	producer := kafkatest.Producer(t, cfg)
 	append := func() error {
 		return producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.DeadLetter, Partition: 0, Value: []byte("x")})
 	}

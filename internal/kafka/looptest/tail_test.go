@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -22,11 +23,7 @@ func TestATailHearsRecordsAsTheyComeUntilTheTopicIsRecreated(t *testing.T) {
 		}
 		put("before")
 		put("first")
-		reader, err := kafka.NewReader(w.cfg, w.log)
-		if err != nil {
-			w.Fatal(err)
-		}
-		defer reader.Close()
+		reader := kafkatest.Reader(w, w.cfg)
 		heard := make(chan string, 10)
 		tail := func(ctx context.Context, from int64) <-chan error {
 			ended := make(chan error, 1)

@@ -20,6 +20,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -207,11 +208,7 @@ func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
 		cfg := w.cfg
 		cfg.MaxBuffered = 10
 		cfg.DeliveryTimeout = 5 * time.Second
-		p, err := kafka.NewProducer(cfg, w.log, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
-		defer p.Close(w.Context())
+		p := kafkatest.Producer(w, cfg)
 		out := schemas.Outgoing{Topic: schemas.Heartbeats, Value: []byte("frame")}
 		if err := p.AppendSync(w.Context(), out); err != nil {
 			w.Fatal(err)
@@ -289,11 +286,7 @@ func TestWhatIsCommittedAfterAnAbortSurvivesTheCleaner(t *testing.T) {
 
 func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		r, err := kafka.NewReader(w.cfg, w.log)
-		if err != nil {
-			w.Fatal(err)
-		}
-		defer r.Close()
+		r := kafkatest.Reader(w, w.cfg)
 		for i := range 20 {
 			w.put(0, string(rune('a'+i)))
 		}

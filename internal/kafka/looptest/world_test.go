@@ -25,6 +25,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -90,11 +91,7 @@ func (w *world) run(partitions int32, test func(w *world)) {
 	if _, err := admin.ApplyTopics(w.Context(), w.cfg, partitions, 1); err != nil {
 		w.Fatal(err)
 	}
-	var err error
-	if w.producer, err = kafka.NewProducer(w.cfg, w.log, nil); err != nil {
-		w.Fatal(err)
-	}
-	defer func() { w.producer.Close(context.Background()) }()
+	w.producer = kafkatest.Producer(w, w.cfg)
 	defer func() {
 		for _, end := range slices.Backward(w.ends) {
 			end()
@@ -158,11 +155,7 @@ func (w *world) until(what string, limit time.Duration, true func() bool) {
 // read gives all committed records of a topic, by partition.
 func (w *world) read(topic schemas.Topic) []schemas.Record {
 	w.Helper()
-	r, err := kafka.NewReader(w.cfg, w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer r.Close()
+	r := kafkatest.Reader(w, w.cfg)
 	n, err := r.Partitions(w.Context(), topic)
 	if err != nil {
 		w.Fatal(err)
