@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,9 +40,7 @@ func row(n Need) string {
 func TestTheDocumentHasTheListOfACLsAsItIs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "kafka-rights.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const head = "| who | resource | operations | for |\n|---|---|---|---|\n"
 	_, table, found := strings.Cut(string(text), head)
 	if !found {
@@ -60,9 +59,7 @@ func TestTheDocumentHasTheListOfACLsAsItIs(t *testing.T) {
 func TestGrantsFollowThePrefix(t *testing.T) {
 	t.Parallel()
 	grants, err := Grants("detector", Use{}, "eu.presence.")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, want := range []Grant{
 		{Resource: kafka.OfTopic, Name: "eu.presence.", Prefixed: true, Operation: "Describe"},
 		{Resource: kafka.OfTopic, Name: "eu.presence.heartbeats", Operation: "Write"},
@@ -78,14 +75,10 @@ func TestGrantsFollowThePrefix(t *testing.T) {
 func TestOneProcessWithEveryRoleNeedsWhatTheRolesNeed(t *testing.T) {
 	t.Parallel()
 	all, err := Grants("all", Use{Followers: true, Named: true}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, role := range onePipeline {
 		grants, err := Grants(role, Use{Followers: true, Named: true}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, g := range grants {
 			if !slices.Contains(all, g) {
 				t.Errorf("%s needs %v, and all does not", role, g)

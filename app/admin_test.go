@@ -21,6 +21,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/outage"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -69,9 +70,7 @@ func TestVerboseReadinessReportsHowFarEveryPartitionIs(t *testing.T) {
 		},
 	}})
 	var report readyReport
-	if err := json.Unmarshal([]byte(body), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(body), &report))
 	if code != http.StatusServiceUnavailable || report.Ready || report.Checks[0].Error != "is behind" {
 		t.Errorf("%d: %+v", code, report)
 	}
@@ -103,9 +102,7 @@ func TestAProcessIsReadyWithoutWhatItsJobDoesNotNeedAndSaysThatItIsDegraded(t *t
 	checks[2].ready = away
 	code, body := ask(t, "/readyz?verbose", checks, nil)
 	var report readyReport
-	if err := json.Unmarshal([]byte(body), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(body), &report))
 	if code != http.StatusOK || !report.Ready || !slices.Equal(report.Degraded, []string{"redis", "sink"}) || report.Checks[1].Error != "is away" {
 		t.Errorf("without Redis and the sink, once it had caught up: %d %s", code, body)
 	}

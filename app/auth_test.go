@@ -14,6 +14,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -67,9 +68,7 @@ func guardedAt(t *testing.T, change func(*app.Dev)) (at app.DevAddresses, dir st
 func token(t *testing.T, life time.Duration, who, id, scope string) string {
 	t.Helper()
 	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{who: id, "scope": scope, "exp": time.Now().Add(life).Unix()}).SignedString([]byte(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -112,9 +111,7 @@ func TestNobodySpeaksForAnotherAtAnyEndpoint(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(c.request, " ")
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if c.token != "" {
 			r.Header.Set("Authorization", "Bearer "+c.token)
 		}
@@ -122,9 +119,7 @@ func TestNobodySpeaksForAnotherAtAnyEndpoint(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var said json.RawMessage
 		_ = json.NewDecoder(answer.Body).Decode(&said)
 		_ = answer.Body.Close()
@@ -145,9 +140,7 @@ func TestASocketIsOfTheTokensUserAndEndsWithIt(t *testing.T) {
 			t.Fatal(path, err)
 		}
 		_ = answer.Body
-		if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["9"]}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["9"]}`)))
 		watched := false
 		for {
 			_, message, err := conn.Read(t.Context())

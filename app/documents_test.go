@@ -19,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -43,9 +44,7 @@ func routes(t *testing.T) map[string]bool {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return found
 }
@@ -56,9 +55,7 @@ func TestTheOpenAPIDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 		OpenAPI string                    `yaml:"openapi"`
 		Paths   map[string]map[string]any `yaml:"paths"`
 	}
-	if err := yaml.Unmarshal(schemas.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(schemas.OpenAPI, &document))
 	documented := map[string]bool{}
 	for path, item := range document.Paths {
 		for key := range item {
@@ -87,9 +84,7 @@ func TestTheOpenAPIDocumentStatesTheScopeOfEveryRoute(t *testing.T) {
 			Scope                         string `yaml:"x-scope"` // of a WebSocket
 		}
 	}
-	if err := yaml.Unmarshal(schemas.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(schemas.OpenAPI, &document))
 	mux := http.NewServeMux()
 	for route := range routes(t) {
 		mux.HandleFunc(route, func(http.ResponseWriter, *http.Request) {})
@@ -132,9 +127,7 @@ func TestTheAsyncAPIDocumentHasExactlyTheTopicsAndTheirMessages(t *testing.T) {
 			} `yaml:"messages"`
 		} `yaml:"components"`
 	}
-	if err := yaml.Unmarshal(schemas.AsyncAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(schemas.AsyncAPI, &document))
 	var want, got []string
 	for _, spec := range schemas.Topics() {
 		want = append(want, spec.Topic.Name(schemas.DefaultPrefix))
@@ -179,9 +172,7 @@ func TestTheOpenAPIDocumentHasTheFieldsOfTheWebhooks(t *testing.T) {
 			} `yaml:"schemas"`
 		} `yaml:"components"`
 	}
-	if err := yaml.Unmarshal(schemas.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(schemas.OpenAPI, &document))
 	for name, body := range map[string]reflect.Type{
 		"Delivery": reflect.TypeFor[schemas.NoticeMessage](), "Transition": reflect.TypeFor[schemas.TransitionMessage]()} {
 		var want []string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -17,21 +18,15 @@ func TestAnErasureThatIsReadAgainLeavesTheNewUsersEdges(t *testing.T) {
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "s.db")
 	s, err := sqlitestore.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer s.Close()
 	g, err := OpenGraph(t.Context(), Store{SQLite: filepath.Join(t.TempDir(), "g.db")}, pgstore.Defaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer g.Close()
 	w := erasingGraph{s, g}
 	erased := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: at, Cause: schemas.Erased, Visibility: schemas.Everyone, Version: 10, Policy: "p", ErasedUntil: at + 1e9}
 	again := &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: at + 5, LastSeen: at + 5, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 20, Policy: "p"}
-	if err := w.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 2, Changes: []*schemas.Transition{erased, again}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 2, Changes: []*schemas.Transition{erased, again}}))
 	follow := func() {
 		if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}}); err != nil {
 			t.Fatal(err)
@@ -48,9 +43,7 @@ func TestAnErasureThatIsReadAgainLeavesTheNewUsersEdges(t *testing.T) {
 	}
 	follow()
 	// A sink whose offset was reset.
-	if err := w.Append(t.Context(), store.Batch{Expected: 2, Next: 2, Changes: []*schemas.Transition{erased, again}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Append(t.Context(), store.Batch{Expected: 2, Next: 2, Changes: []*schemas.Transition{erased, again}}))
 	if n, _ := g.Count(t.Context(), 1); n != 1 {
 		t.Errorf("an erasure that was read again removed the new user's followers: %d left", n)
 	}

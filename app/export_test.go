@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -23,14 +24,10 @@ func emptyStores(t *testing.T) (*sqlitestore.Store, *graph.Store) {
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(dir, "s.db")
 	s, err := sqlitestore.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	edges, err := app.OpenGraph(t.Context(), app.Store{SQLite: filepath.Join(dir, "g.db")}, pgstore.Defaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(edges.Close)
 	return s, edges
 }
@@ -47,9 +44,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 			&schemas.Transition{User: user, From: schemas.Online, To: schemas.Online, At: at + 1, LastSeen: at, LastActive: at,
 				Cause: schemas.VisibilityChange, Kinds: schemas.SetOfKinds(schemas.Web), Visibility: schemas.Nobody, Version: 6, Policy: "p"})
 	}
-	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: changes}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: changes}))
 	if _, err := edges.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}, {User: 2, Follower: 3}}); err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +59,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	}
 	export := func(user schemas.UserID) string {
 		var out strings.Builder
-		if err := (app.Export{Store: s, Graph: edges, Status: statuses}).Write(t.Context(), user, schemas.Name{}, &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (app.Export{Store: s, Graph: edges, Status: statuses}).Write(t.Context(), user, schemas.Name{}, &out))
 		return out.String()
 	}
 	lines := strings.Split(export(1), "\n")
@@ -88,12 +81,8 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	}
 	erasure := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: at + 9, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Version: 10, ErasedUntil: at + 86_400_000}
-	if err := s.Append(t.Context(), store.Batch{Expected: 9, Next: 10, Changes: []*schemas.Transition{erasure}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := edges.Forget(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 9, Next: 10, Changes: []*schemas.Transition{erasure}}))
+	must.Do(t, edges.Forget(t.Context(), 1))
 	statuses = nil
 	if text := export(1); text != `{"type":"erasure","user_id":"1","version":"10","last_copy_gone_on":"2025-11-22"}`+"\n" {
 		t.Errorf("of an erased user: %s", text)
@@ -114,16 +103,10 @@ func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
 	}
 	change := &schemas.Transition{User: 3, From: schemas.Offline, To: schemas.Online, At: 1_763_700_000_000, Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: 5, Name: name("bob")}
-	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: []*schemas.Transition{change}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.WriteNames(t.Context(), []schemas.UserName{{User: 3, Name: name("bob")}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: []*schemas.Transition{change}}))
+	must.Do(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 3, Name: name("bob")}}))
 	var out strings.Builder
-	if err := (app.Export{Named: true, Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (app.Export{Named: true, Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out))
 	want := `{"type":"follower","user_id":"never","tenant":"acme"}
 {"type":"follows","user_id":"bob","tenant":"acme"}
 {"type":"follows","user_id":null}

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestWithoutAuthenticationOnlyRequestsForAllowedHostsAreAnswered(t *testing.T) {
@@ -49,9 +51,7 @@ func TestPortsThatOtherMachinesReachAreOpenedByTheirOwnFlags(t *testing.T) {
 	} {
 		c := Defaults()
 		c.Kafka.Brokers = []string{"127.0.0.1:9092"}
-		if err := Check("ingest", c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Check("ingest", c))
 		change(&c)
 		if err := Check("ingest", c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // With names the same as TestAnotherUserReadsNothingAtAnyEndpointIfOnlyFollowersMayWatch, through endpoints alone.
@@ -16,9 +17,7 @@ func TestWithNamesAStrangerReadsNothingAtAnyEndpointIfOnlyFollowersMayWatch(t *t
 	t.Parallel()
 	const owner, follower, stranger, nobody = "ann@example.org", "bob/2", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "nobody"
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { redis.Close() })
 	host, _ := guardedAs(t, func(d *app.Dev) {
 		d.Kafka.IDs, d.RedisAddr, d.Auth.Requests = "text", redis.Addr(), 0

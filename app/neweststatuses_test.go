@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -92,9 +93,7 @@ func TestARebuildReadsTheNewestStatusOfEveryUserWhileTheTopicIsCompacted(t *test
 			got[s.User] = s.Version
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		now := newestOf(log.records)
 		for user, version := range atStart {
 			// A transition says what a tombstone behind the start says.

@@ -17,14 +17,13 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func sharedRedis(t *testing.T) *embedded.Redis {
 	t.Helper()
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { redis.Close() })
 	return redis
 }
@@ -49,9 +48,7 @@ func TestPipelinesThatShareARedisDoNotMix(t *testing.T) {
 	admin := token(t, time.Hour, "sub", "1", "presence:admin")
 	conn := dial(t, one, "?access_token="+admin)
 	defer func() { _ = conn.CloseNow() }()
-	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["42","99"]}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["42","99"]}`)))
 	next(t, conn, "snapshot")
 	for _, host := range others {
 		beatUntilSeen(t, host, admin, "42")
@@ -62,18 +59,14 @@ func TestPipelinesThatShareARedisDoNotMix(t *testing.T) {
 	beatUntilSeen(t, one, admin, "99")
 	for {
 		_, message, err := conn.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var m struct {
 			Type string
 			User struct {
 				ID string `json:"user_id"`
 			}
 		}
-		if err := json.Unmarshal(message, &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(message, &m))
 		if m.User.ID == "42" {
 			t.Fatalf("a viewer is told of another pipeline's user: %s", message)
 		}
@@ -86,9 +79,7 @@ func TestPipelinesThatShareARedisDoNotMix(t *testing.T) {
 func TestAPipelineDoesNotStartOnTheKeysOfAnother(t *testing.T) {
 	t.Parallel()
 	redis := sharedRedis(t)
-	if err := redis.Server().Set("presence:pipeline", `topics presence.* of the Kafka cluster "notFoundPattern"`); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, redis.Server().Set("presence:pipeline", `topics presence.* of the Kafka cluster "notFoundPattern"`))
 	config := app.Defaults()
 	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
 	dev := app.Dev{Config: config, DataDir: t.TempDir(), KafkaListen: "127.0.0.1:0", RedisAddr: redis.Addr(), Partitions: 1}
@@ -173,9 +164,7 @@ func TestDevMakesAnIdentityKeyAndKeepsHowUsersAreNamed(t *testing.T) {
 	t.Parallel()
 	dir, other := t.TempDir(), "000102030405060708090a0b0c0d0e0f"
 	file := filepath.Join(dir, app.IdentityFile)
-	if err := devUntilReady(t, dir, "text", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, devUntilReady(t, dir, "text", ""))
 	key, err := os.ReadFile(file)
 	if info, err2 := os.Stat(file); err != nil || err2 != nil || info.Mode().Perm() != 0o600 {
 		t.Fatal(err, err2, "or others may read it")
@@ -199,9 +188,7 @@ func TestDevMakesAnIdentityKeyAndKeepsHowUsersAreNamed(t *testing.T) {
 func TestDevOnDataOfIntegersLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := devUntilReady(t, dir, "int", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, devUntilReady(t, dir, "int", ""))
 	if err := devUntilReady(t, dir, "text", ""); err == nil || !strings.Contains(err.Error(), "was begun with --ids int") {
 		t.Error(err)
 	}

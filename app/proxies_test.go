@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestOnlyTrustedProxiesSayForWhomTheyAsk(t *testing.T) {
 	t.Parallel()
 	trusted, err := parseProxies([]string{"10.0.0.0/8", "::1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct{ from, said, want string }{
 		{"192.0.2.1:5", "198.51.100.7", "192.0.2.1:5"}, // anybody can say that
 		{"10.1.1.1:5", "198.51.100.7", "198.51.100.7:0"},
@@ -52,13 +52,9 @@ func TestOnlyTrustedProxiesSayForWhomTheyAsk(t *testing.T) {
 func TestClientsBehindAProxyHaveSoManyPlacesEach(t *testing.T) {
 	t.Parallel()
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	trusted, err := parseProxies([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l := newBounded(inner, clientPort, 100, 1, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	l.proxy = trusted.has
 	taken := make(chan net.Conn, 10)
@@ -77,15 +73,11 @@ func TestClientsBehindAProxyHaveSoManyPlacesEach(t *testing.T) {
 	ask := func(path, of string) int {
 		t.Helper()
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { conn.Close() })
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\n\r\n", path, of)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		answer.Body.Close()
 		return answer.StatusCode
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestAHistoryIsForTheUserAndAdministratorsUnlessSetOtherwise(t *testing.T) {
@@ -35,14 +36,10 @@ func TestAHistoryIsForTheUserAndAdministratorsUnlessSetOtherwise(t *testing.T) {
 // subscribed is the answer to a subscription.
 func subscribed(t *testing.T, conn *websocket.Conn, user string) string {
 	t.Helper()
-	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+user+`"]}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+user+`"]}`)))
 	for {
 		_, message, err := conn.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if text := string(message); strings.Contains(text, `"snapshot"`) || strings.Contains(text, `"error"`) {
 			return text
 		}
@@ -65,9 +62,7 @@ func TestASocketShowsWhomTheStreamShowsAlsoToAdministrators(t *testing.T) {
 		{"a gateway, on the stream", token(t, time.Hour, "gateway_id", "gw-1", scopes), "stream?user_id=" + friend, false},
 	} {
 		conn, _, err := websocket.Dial(t.Context(), "ws://"+host+"/presence/"+who.path+"&access_token="+who.token, nil) //nolint:bodyclose // a socket has none
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer func() { _ = conn.CloseNow() }()
 		if text := subscribed(t, conn, owner); who.may != strings.Contains(text, `"state":"online"`) || who.may == strings.Contains(text, "not_allowed") {
 			t.Errorf("%s is told %s", who.name, text)
@@ -86,9 +81,7 @@ func TestAFormerFollowerReceivesNothingWhenItAsksAgainOnTheSameStream(t *testing
 		t.Fatalf("a follower is told %s", text)
 	}
 	store, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer store.Close()
 	if _, err := store.Remove(t.Context(), []graph.Edge{{User: 43, Follower: 42}}); err != nil {
 		t.Fatal(err)
@@ -147,14 +140,10 @@ func TestAnEventSourceMayNameAsManyUsersAsItMayWatch(t *testing.T) {
 	}
 	for count, want := range map[int]int{users: http.StatusOK, users + 1: http.StatusBadRequest} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/presence/stream?user_ids="+strings.Join(append(ids, "1")[:count], ","), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Header.Set("Authorization", "Bearer "+reader(t, owner))
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("a stream of %d users is answered %d, want %d", count, answer.StatusCode, want)

@@ -23,6 +23,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -48,19 +49,13 @@ func ask(t *testing.T, host, path, token string) (int, http.Header, string) {
 func send(t *testing.T, host, method, path, body, token string) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return answer.StatusCode, answer.Header, strings.TrimSpace(string(text))
 }
 
@@ -72,15 +67,11 @@ func beatUntilSeen(t *testing.T, host, admin string, users ...string) {
 		beats = append(beats, `{"user_id":"`+u+`","device_id":1,"device_kind":"web"}`)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/presence/heartbeats", strings.NewReader(`{"beats":[`+strings.Join(beats, ",")+`]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Authorization", "Bearer "+admin)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusAccepted {
 		t.Fatalf("beats are answered %d", answer.StatusCode)
@@ -109,9 +100,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func follow(t *testing.T, dir string, edges ...graph.Edge) {
 	t.Helper()
 	g, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer g.Close()
 	if _, err := g.Add(t.Context(), edges); err != nil {
 		t.Fatal(err)
@@ -121,9 +110,7 @@ func follow(t *testing.T, dir string, edges ...graph.Edge) {
 func TestAnotherUserReadsNothingAtAnyEndpointIfOnlyFollowersMayWatch(t *testing.T) {
 	t.Parallel()
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { redis.Close() })
 	host, dir := guardedAs(t, func(d *app.Dev) {
 		d.RedisAddr, d.MayWatch, d.MayReadHistory = redis.Addr(), app.WatchFollowers, app.HistoryWatchers
@@ -188,14 +175,10 @@ func firstOf(t *testing.T, host, query, token string) string {
 	defer func() { _ = conn.CloseNow() }()
 	_, ids, _ := strings.Cut(query, "user_ids=")
 	id, _, _ := strings.Cut(ids, "&")
-	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+id+`"]}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+id+`"]}`)))
 	for {
 		_, message, err := conn.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if text := string(message); strings.Contains(text, `"snapshot"`) || strings.Contains(text, `"error"`) {
 			return text
 		}
@@ -205,9 +188,7 @@ func firstOf(t *testing.T, host, query, token string) string {
 func dial(t *testing.T, host, query string) *websocket.Conn {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws://"+host+"/presence/stream"+query, nil) //nolint:bodyclose // a socket has none
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return conn
 }
 
@@ -216,9 +197,7 @@ func dial(t *testing.T, host, query string) *websocket.Conn {
 func deliveriesReachFollowersOnly(t *testing.T, host, redis string) {
 	t.Helper()
 	bus, err := redisbus.Open(redisbus.Options{Addr: redis}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = bus.Close() }()
 	sockets := map[string]*websocket.Conn{}
 	for _, who := range []string{friend, stranger} {
@@ -269,18 +248,14 @@ func next(t *testing.T, conn *websocket.Conn, kind string) string {
 	defer cancel()
 	for {
 		_, message, err := conn.Read(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var m struct {
 			Type string
 			User struct {
 				ID string `json:"user_id"`
 			}
 		}
-		if err := json.Unmarshal(message, &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(message, &m))
 		if m.Type == kind {
 			return m.User.ID
 		}
@@ -310,9 +285,7 @@ func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 43, Follower: 44})
 	file := app.Store{SQLite: filepath.Join(dir, app.GraphFile)}
 	store, err := sqlitegraph.Open(t.Context(), file.SQLite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(store.Close)
 	tries := make(chan string, 10)
 	first := true
@@ -332,9 +305,7 @@ func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	hook, err := channel.NewWebhook(channel.WebhookConfig{Private: true, URL: receiver.URL, Source: "/stillhere"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: app.Kafka{Brokers: []string{at.Kafka}}, Config: app.DefaultDeliveries(), Channel: hook,
 		FromStart: true, MayWatch: app.WatchFollowers, Graph: file}
 	runChannel(t, run)

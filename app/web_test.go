@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestOnlyPagesOfNamedOriginsMayUseTheEndpointsFromABrowser(t *testing.T) {
@@ -66,9 +68,7 @@ func TestWrongSettingsForTheWebAreNamed(t *testing.T) {
 func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	t.Parallel()
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	metrics := newConnectionMetrics(prometheus.NewRegistry())
 	l := newBounded(inner, clientPort, 100, 2, metrics, slog.New(slog.DiscardHandler))
 	accepted := make(chan net.Conn, 10)
@@ -87,9 +87,7 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 		t.Helper()
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		conn, err := dialer.DialContext(t.Context(), "tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
@@ -105,9 +103,7 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	}
 	refuse := func(conn net.Conn) {
 		t.Helper()
-		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 		var timeout net.Error
 		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 			t.Fatal("not refused", err)
@@ -163,9 +159,7 @@ func TestAConnectionThatWasTakenOverCountsUntilItEnds(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)

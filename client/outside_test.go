@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // TestAProgramOfAnotherModuleCompilesAndRuns has a module of its own, which knows this one by
@@ -18,16 +20,12 @@ import (
 func TestAProgramOfAnotherModuleCompilesAndRuns(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := t.TempDir()
 	read := func(path string) string {
 		t.Helper()
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return string(text)
 	}
 	version := "go " + strings.Fields(read("../go.mod")[strings.Index(read("../go.mod"), "\ngo "):])[1]
@@ -37,9 +35,7 @@ func TestAProgramOfAnotherModuleCompilesAndRuns(t *testing.T) {
 		"go.mod": "module example.com/outside\n\n" + version + "\n\nrequire github.com/stillhere/stillhere v0.0.0\n\n" +
 			"replace github.com/stillhere/stillhere => " + strconv.Quote(root) + "\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "synctests", "-mod=mod", "-o", "outside", ".")
 	build.Dir = dir
@@ -99,9 +95,7 @@ func TestNoExportedNameHasAnInternalType(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // exported are the parts of a declaration that another package sees.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,9 +32,7 @@ func TestAFeedBeginsAtTheEndOfTheLogAndGoesOnWhereItWas(t *testing.T) {
 		if stored, err := f.Start(t.Context(), at); err != nil || stored.Next != want || stored.Topic != at.TopicID {
 			t.Errorf("begins at %+v, %v, want %d", stored, err, want)
 		}
-		if err := f.Apply(t.Context(), stream.Batch[*schemas.Transition]{Partition: 1, Next: 11}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Apply(t.Context(), stream.Batch[*schemas.Transition]{Partition: 1, Next: 11}))
 		at.LogEnd = 90
 	}
 }

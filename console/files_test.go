@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder {
@@ -27,9 +29,7 @@ func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder
 func TestThePagesAreServedAsTheyAreAndCompressed(t *testing.T) {
 	t.Parallel()
 	index, err := fs.ReadFile(files, "dist/index.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plain := get(t, "/console/")
 	if plain.Code != http.StatusOK || !bytes.Equal(plain.Body.Bytes(), index) || !strings.HasPrefix(plain.Header().Get("Content-Type"), "text/html") {
 		t.Fatalf("%d %v", plain.Code, plain.Header())
@@ -42,9 +42,7 @@ func TestThePagesAreServedAsTheyAreAndCompressed(t *testing.T) {
 		t.Fatalf("%v", squeezed.Header())
 	}
 	reader, err := gzip.NewReader(squeezed.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if text, err := io.ReadAll(reader); err != nil || !bytes.Equal(text, index) {
 		t.Errorf("compressed it is %q (%v)", text, err)
 	}

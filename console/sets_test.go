@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,9 +29,7 @@ func TestTheListHasWhoIsPresentOrHiddenInTheOrderAskedFor(t *testing.T) {
 	t.Parallel()
 	u := newUserSet()
 	apply := func(rows ...row) {
-		if err := u.Apply(t.Context(), stream.Batch[row]{Items: rows}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, u.Apply(t.Context(), stream.Batch[row]{Items: rows}))
 		u.sorted = nil // as if a second had passed
 	}
 	gone := rowOf(&schemas.Record{Key: schemas.UserID(4).Key()})

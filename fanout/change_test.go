@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -113,9 +114,7 @@ func TestAMissedChangeLeavesSinceUnknownRatherThanWrong(t *testing.T) {
 
 func TestAllFaultsOfTheSettingsAreNamedTogether(t *testing.T) {
 	t.Parallel()
-	if err := fanout.DefaultConfig().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fanout.DefaultConfig().Validate())
 	cfg := fanout.DefaultConfig()
 	cfg.QueueLength, cfg.PingInterval, cfg.RecentFor = cfg.MaxSubscriptions, 0, time.Nanosecond
 	err := cfg.Validate()

@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestDefaultsAreValidOnceNamed(t *testing.T) {
 	t.Parallel()
 	cfg := ingest.Defaults()
 	cfg.GatewayID, cfg.Partitions = "gw-1", 12
-	if err := cfg.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cfg.Validate())
 }
 
 func TestValidateReportsAllFaultsJoined(t *testing.T) {
@@ -61,9 +61,7 @@ func TestMetricsAreRegistered(t *testing.T) {
 	m := ingest.NewMetrics(registry)
 	m.Appended("beats", 3, time.Millisecond, nil)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range families {
 		if f.GetName() == "stillhere_ingest_beats_written_total" && f.GetMetric()[0].GetCounter().GetValue() == 3 {
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,14 +22,10 @@ func TestEveryFrameUnderAKeyThatIsBoundToATenantCounts(t *testing.T) {
 	identityKey, master := identity.NewKey(), signing.NewMaster()
 	topics := kafkatest.Start(t, identity.Named(identityKey), 1)
 	key, err := master.GatewayKey("acme/gw-1", []string{"acme"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: topics.Brokers}, ID: "acme/gw-1", IdentityKey: identityKey.Hex(), Key: key.Text(),
 		FlushInterval: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reader := kafkatest.Reader(t, topics)
 	checker, rows, next := signing.Of([]signing.Master{master}).Checker("presence.heartbeats", 0), 0, int64(0)
 	written := func(want int) {
@@ -43,9 +40,7 @@ func TestEveryFrameUnderAKeyThatIsBoundToATenantCounts(t *testing.T) {
 				rows += frame.Rows()
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		if rows != want {
 			t.Errorf("%d rows are written, want %d", rows, want)

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,25 +22,17 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	config := kafkatest.Start(t, identity.Users{}, 2)
 	var log bytes.Buffer
 	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: config.Brokers}, ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reader := kafkatest.Reader(t, config)
-	if err := g.Beat("1", "7", schemas.Mobile, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Beat("1", "7", schemas.Mobile, 0))
 	for written := false; !written; {
 		err := reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(*schemas.Record) error {
 			written = true
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
-	if err := g.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Close(ctx))
 	beats, draining := 0, false
 	err = reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(r *schemas.Record) error {
 		var f schemas.Frame
@@ -53,9 +46,7 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 		draining = f.Draining
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if said := log.String(); !strings.Contains(said, "the gateway has drained") || !strings.Contains(said, "gateway=gw-1") || !strings.Contains(said, "devices=1 partitions=1") {
 		t.Errorf("the log says %q, want a line on the drain", said)
 	}

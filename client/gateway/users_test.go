@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -41,17 +42,13 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 		}
 	}
 	g, err := dial(key.Hex())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	acme := g.Tenant("acme")
 	if err := acme.Beat("ann", "phone", schemas.Mobile, 0); err != nil {
 		t.Error(err)
 	}
 	tab, err := g.Connect("bob", "tab 1", schemas.Web, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := errors.Join(tab.Bye(), acme.Bye("ann", "phone")); err != nil {
 		t.Error(err)
 	}
@@ -67,9 +64,7 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 			t.Errorf("%s%v", field, err)
 		}
 	}
-	if err := g.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Close(ctx))
 	reader := kafkatest.Reader(t, topics)
 	named := map[schemas.Name]schemas.UserID{}
 	err = reader.Read(ctx, schemas.Heartbeats, 0, -1, -1, false, func(r *schemas.Record) error {
@@ -88,9 +83,7 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if named[schemas.Name{Tenant: "acme", Text: "ann"}] != people.ID("acme", "ann") {
 		t.Errorf("the names are %v", named)
 	}
@@ -101,9 +94,7 @@ func TestWithoutAKeyUsersAreIntegersWithoutTenants(t *testing.T) { // not parall
 	defer cancel()
 	topics := kafkatest.Start(t, identity.Users{}, 1)
 	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: topics.Brokers}, ID: "gw-1", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for field, err := range map[string]error{
 		"user: ":   g.Beat("ann", "7", schemas.Mobile, 0),
 		"user:":    g.Bye("07", "7"),

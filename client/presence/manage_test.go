@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -36,9 +37,7 @@ func TestUsersAreHiddenErasedAndExportedAtTheirPaths(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := New(Config{HTTP: client.HTTP{URL: server.URL + "/", Token: client.Token("T")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	acme := c.Tenant("t")
 	receipt, eraseErr := acme.Erase(t.Context(), "a/b")
 	_, eraseIDErr := c.Erase(t.Context(), "7")
@@ -77,9 +76,7 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := New(Config{HTTP: client.HTTP{URL: server.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, do := range []func(context.Context) error{
 		func(ctx context.Context) error { return c.SetVisibility(ctx, "7", schemas.Nobody) },
 		func(ctx context.Context) error { _, err := c.Erase(ctx, "7"); return err },

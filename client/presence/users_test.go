@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/presence"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,9 +38,7 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: server.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c = c.Tenant("acme")
 	const user = "ann, née/7"
 	states, err := c.Batch(t.Context(), user, "bob", user)
@@ -57,18 +56,14 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	}
 	is("in a list", users[0])
 	one, err := c.One(t.Context(), user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	is("alone", one)
 	if visibility, err := c.Visibility(t.Context(), user); err != nil || visibility != "everyone" {
 		t.Error(visibility, err)
 	}
 	var history []string
 	for change, err := range c.History(t.Context(), user, presence.Range{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		history = append(history, change.To)
 	}
 	if !slices.Equal(history, []string{"away", "online"}) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/watch"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -61,9 +62,7 @@ func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T
 	t.Cleanup(end)
 	var got []string
 	for event, err := range w.Events(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if event.Kind == watch.Changed {
 			got = append(got, event.User.UserID+" "+*event.User.State)
 		}
@@ -82,9 +81,7 @@ func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T
 	server := script(messages)
 	t.Cleanup(server.Close)
 	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, Tenant: "acme"}, "ann", "bob")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	events := first(ctx, t, 3, w.Events)
 	var problem *client.ProblemError
 	if refused := events[1]; refused.Kind != watch.Refused || !errors.As(refused.Err, &problem) || problem.Code != "not_allowed" || refused.User.UserID != "bob" || refused.User.Tenant != "acme" {

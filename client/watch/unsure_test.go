@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client/watch"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Users 1 and 2 are unsure, or stale, when the connection is lost. User 2 still is when it resumes.
@@ -35,9 +36,7 @@ func resumeWhile(t *testing.T, unsure string) {
 	defer cancel()
 	got, connected := map[string][]bool{}, 0
 	for event, err := range w.Events(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		switch event.Kind {
 		case watch.Connected:
 			connected++

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/watch"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // script is a server whose stream plays lines for each connection: "? x" waits for a message of the client that has x,
@@ -76,9 +77,7 @@ const resumed = `{"type":"resumed","cursor":"d"}`
 func first(ctx context.Context, t *testing.T, n int, events func(context.Context) iter.Seq2[watch.Event, error]) (all []watch.Event) {
 	t.Helper()
 	for event, err := range events(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if all = append(all, event); len(all) == n {
 			break
 		}

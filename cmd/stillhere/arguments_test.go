@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestValuesMayBeginWithAMinus(t *testing.T) {
 	parser, err := newParser(&commands{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct{ given, want string }{
 		{"replay --from -2h 1", "replay --from=-2h 1"},
 		{"replay --from=-2h 1", "replay --from=-2h 1"},
@@ -82,15 +82,11 @@ func TestEveryCommandWithRowsTakesTheSameFormatsInTheSameWords(t *testing.T) {
 	fewer := map[string]string{"explain": "table,json,jsonl"}
 	more := map[string]string{"plan": ",helm-values", "topics acls": ",commands"}
 	page, err := os.ReadFile("../../docs/how-to/command-line.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, exceptions, _ := strings.Cut(string(page), "| exception |")
 	exceptions, _, _ = strings.Cut(exceptions, "\n\n")
 	parser, err := newParser(&commands{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found := 0
 	for _, command := range parser.Model.Leaves(true) {
 		flag := flagOf(command, "--output")
@@ -126,9 +122,7 @@ func nameOf(command *kong.Node) string {
 
 func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {
 	parser, err := newParser(&commands{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok && !flag.Hidden && flag.Name == "output" {
 			for format := range strings.SplitSeq(flag.Tag.Get("takes"), ",") {
@@ -145,9 +139,7 @@ func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {
 
 func TestHelpOfDataCommandsTeachesByExamplesAndEndsWithKafka(t *testing.T) {
 	parser, err := newParser(&commands{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range strings.Fields("get history hide beat token replay asof sessions backtest record explain erase export") {
 		node := childOf(parser.Model.Node, name)
 		if !strings.Contains(node.Detail, "\n    stillhere "+name+" ") {
@@ -178,13 +170,9 @@ func TestAHintRepeatsTheCommandLineWithoutItsSecrets(t *testing.T) {
 		{[]string{"replay", "--out", "x", "--postgres", "postgres://u:p@h/d"}, "--resume", `stillhere replay --out x --postgres '(hidden)' --resume`},
 	} {
 		parser, err := newParser(&commands{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		parsed, err := parser.Parse(c.given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := givenArguments(c.given).again(parsed, c.more); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // What a user of the command line has to read. The numbers only fall: a command or flag that comes needs one
@@ -17,9 +19,7 @@ const (
 // Not parallel, as parse sets the environment.
 func TestTheCommandLineIsWithinItsBudget(t *testing.T) {
 	parsed, err := parse(t, []string{"config", "init"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	commands, flags := surface(parsed.Model)
 	t.Logf("%d commands, %d flags: %q", len(commands), len(flags), flags)
 	for _, count := range []struct {

@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestAWebhookThatWouldBeUnsafeDoesNotStart(t *testing.T) {
 	short := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(short, []byte("s3cret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(short, []byte("s3cret"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		want string

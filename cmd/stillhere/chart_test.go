@@ -15,6 +15,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -35,9 +36,7 @@ func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
 
 func checkRendering(t *testing.T, folder string) {
 	all, err := manifests.ReadManifests(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shared := map[string]string{}
 	for _, o := range all {
 		if o.Kind == "ConfigMap" && len(o.Data["STILLHERE_KAFKA_BROKERS"]) > 0 {
@@ -67,9 +66,7 @@ func checkRendering(t *testing.T, folder string) {
 				both := maps.Clone(shared)
 				maps.Copy(both, settings)
 				chosen, err := parse(t, container.Args, both)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				for _, name := range known(chosen) {
 					read[name] = true
 				}
@@ -113,9 +110,7 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 	grants := map[string][]grant{}
 	for _, role := range []string{"ingest", "detector", "lastseen", "fanout", "api", "tools", "topics"} {
 		needs, err := app.NeedsOf(role, app.Use{Followers: true, Named: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, n := range needs {
 			g := grant{Type: "topic", Name: string(n.Topic), Operations: n.Operations, Followers: n.Followers, Named: n.Named}
 			switch {
@@ -132,14 +127,10 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 	for name, list := range map[string]any{"topics.yaml": topics, "grants.yaml": grants} {
 		path := filepath.Join(manifests.Root(), "deploy", "helm", "stillhere", "files", name)
 		text, err := yaml.Marshal(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		want := "# The program's own list: go test ./cmd/stillhere -run TheCharts -update-chart\n" + string(text)
 		if *updateChart {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is out of date, run: go test ./cmd/stillhere -run TheCharts -update-chart\n%v", path, err)
@@ -151,9 +142,7 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 func TestTopicsAndUsersOfStrimziAreThoseOfTheProgram(t *testing.T) {
 	for _, folder := range renderings() {
 		all, err := manifests.ReadManifests(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		prefix, use := schemas.DefaultPrefix, app.Use{Followers: true}
 		topics := map[string]map[string]string{}
 		for _, o := range all {
@@ -194,9 +183,7 @@ func checkUser(t *testing.T, user manifests.Object, use app.Use, prefix string) 
 		role = user.Role()
 	}
 	grants, err := app.Grants(role, use, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	key := func(parts ...string) string { return strings.Join(parts, " ") }
 	want, got := map[string]bool{}, map[string]bool{}
 	for _, g := range grants {

@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // authFile is the setting of a file with a secret that signs tokens.
 func authFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef"), 0o600))
 	return "auth-secret-file: " + file + "\n"
 }
 
@@ -26,9 +26,7 @@ func stillhere(t *testing.T, file string, args ...string) (code int, out, errs s
 	t.Helper()
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "stillhere.yaml")
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(file), 0o600))
 		args = append(args, "--config", path)
 	}
 	var o, e strings.Builder
@@ -105,9 +103,7 @@ func TestTheCheckOfSettingsSaysWhetherHeartbeatsAreSigned(t *testing.T) {
 	t.Parallel()
 	master := signing.NewMaster()
 	file := filepath.Join(t.TempDir(), "frame.keys")
-	if err := os.WriteFile(file, []byte(master.Hex()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(master.Hex()), 0o600))
 	auth := authFile(t)
 	for _, c := range []struct{ role, file, says string }{
 		{"detector", "frame-keys: " + file, "# heartbeats are signed, and unsigned ones refused; masters: " + master.Fingerprint() + "\n"},
@@ -202,18 +198,12 @@ func TestTheCostOfTheRetentionGrowsWithIt(t *testing.T) {
 
 func TestAFileSaysNothingOfFlagsThatAreOfOneCallAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte("timeout: 1s\nfrom-start: true\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("timeout: 1s\nfrom-start: true\n"), 0o600))
 	cli := new(commands)
 	f, err := readConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parser, err := newParser(cli, kong.Resolvers(f))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := parser.Parse([]string{"policy", "set", "online_ttl=45s"}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Not parallel, as parse sets the environment.
@@ -18,13 +20,9 @@ func TestAFileOfSettingsWithASecretIsForItsOwnerToWrite(t *testing.T) {
 		"kafka-password-file: /run/x\nlog-level: info":   false,
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, 0o660)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, 0o660)))
 		parsed, err := parse(t, []string{"all"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		file, err := readConfigFile(path)
 		if err == nil && len(file.contexts) > 0 {
 			err = file.use("a")

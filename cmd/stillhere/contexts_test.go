@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // twoPipelines is a configuration file with contexts.
@@ -38,19 +40,13 @@ func settled(t *testing.T, file, line string) (values map[string]string, parsed 
 	args := strings.Fields(line)
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "stillhere.yaml")
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(file), 0o600))
 		args = append(args, "--config", path)
 	}
 	config, resolvers, err := readSettings(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parser, err := newParser(&commands{}, resolvers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if parsed, err = parser.Parse(args); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}

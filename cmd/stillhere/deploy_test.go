@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // parse reads a command line and these settings as the program would, with no
@@ -27,9 +28,7 @@ func parse(t *testing.T, words []string, settings map[string]string) (*kong.Cont
 		t.Setenv(name, value)
 	}
 	parser, err := newParser(new(commands))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return parser.Parse(words)
 }
 
@@ -76,9 +75,7 @@ func checkRole(t *testing.T, where string, chosen *kong.Context) {
 // Not parallel, as parse sets the environment.
 func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 	compose, err := manifests.ReadCompose()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	roles := map[string]bool{}
 	for name, service := range compose.Services {
 		if !manifests.RunsStillhere(service) {
@@ -112,13 +109,9 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 
 func TestTheImagesOwnCommandsAreUnderstood(t *testing.T) {
 	instructions, err := manifests.ReadDockerfile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	words, err := manifests.Of(instructions, "", "HEALTHCHECK")[0].Exec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := parse(t, words[1:], nil); err != nil {
 		t.Errorf("%v is refused: %v", words, err)
 	}
@@ -126,9 +119,7 @@ func TestTheImagesOwnCommandsAreUnderstood(t *testing.T) {
 
 func TestANameThatNobodyReadsIsNoticed(t *testing.T) {
 	chosen, err := parse(t, []string{"detector"}, map[string]string{"STILLHERE_NO_SUCH_THING": "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if read := known(chosen); slices.Contains(read, "STILLHERE_NO_SUCH_THING") || !slices.Contains(read, "STILLHERE_KAFKA_BROKERS") {
 		t.Errorf("read are %v", read)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -84,9 +85,7 @@ func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
 func TestFaultsOfSeveralSettingsNameTheirFlags(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&commands{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	node := childOf(parser.Model.Node, "all")
 	for given, want := range map[string]string{
 		"fanout_rate: is wrong":                  "--fanout-rate: is wrong",

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestAMisspeltGraphIsNoEmptyGraph(t *testing.T) {
@@ -32,9 +33,7 @@ func TestAFileInWhichNoLineIsAnEdgeIsAFault(t *testing.T) {
 	folder := t.TempDir()
 	for text, want := range map[string]int{"1;2\n3;4\n": 1, "user,follower\n1;2\n1,2\n": 0, "user,follower\n": 0, "": 0} {
 		file := filepath.Join(folder, "follows.csv")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		code, _, errs := stillhere(t, "", "graph", "edges", "--file", file, "--from-start", "--sqlite", filepath.Join(folder, "graph.db"))
 		if code != want || want != 0 && !strings.Contains(errs, "no line of") {
 			t.Errorf("%q: exit %d, %s", text, code, errs)
@@ -45,9 +44,7 @@ func TestAFileInWhichNoLineIsAnEdgeIsAFault(t *testing.T) {
 func TestFollowersArePrintedWithoutWhatTerminalsObey(t *testing.T) {
 	folder := t.TempDir()
 	key := filepath.Join(folder, "identity.key")
-	if err := os.WriteFile(key, []byte(identity.NewKey().Hex()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(key, []byte(identity.NewKey().Hex()), 0o600))
 	follow := func(command string, more ...string) string {
 		args := append([]string{"graph", command, "ann"}, more...)
 		code, out, errs := printed(t, append(args, "--ids", "text", "--identity-key-file", key, "--sqlite", filepath.Join(folder, "graph.db"))...)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/replay"
 )
 
@@ -28,9 +29,7 @@ func TestAnInterruptedCommandWritesNoFileAndFails(t *testing.T) {
 		{false, errors.New("the topic is gone"), "the topic is gone"},
 	} {
 		file, err := replay.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		if of.interrupt {
 			cancel()

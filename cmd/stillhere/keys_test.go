@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestAPrintedKeyIsAFileThatRolesTake(t *testing.T) {
@@ -16,12 +17,8 @@ func TestAPrintedKeyIsAFileThatRolesTake(t *testing.T) {
 		if err == nil {
 			err = printKey(file, signing.NewMaster().Hex())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, file.Close())
 	}
 	if all, err := signing.ReadMasters(path); err != nil || len(all) != 2 {
 		t.Errorf("read are %v, %v", all, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 )
 
@@ -15,9 +16,7 @@ import (
 func textFlags(t *testing.T, key identity.Key) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "identity.key")
-	if err := os.WriteFile(file, []byte(key.Hex()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(key.Hex()), 0o600))
 	return []string{"--ids", "text", "--identity-key-file", file}
 }
 
@@ -25,17 +24,13 @@ func textFlags(t *testing.T, key identity.Key) []string {
 func printed(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before := os.Stdout
 	os.Stdout = file
 	code, _, errs = stillhere(t, "", args...)
 	os.Stdout = before
 	text, err := os.ReadFile(file.Name())
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, file.Close()))
 	return code, string(text), errs
 }
 
@@ -45,15 +40,9 @@ func TestImportsAndExportsNameUsersOfATenant(t *testing.T) {
 	config := sqlitestore.Defaults()
 	config.Path = database
 	s, err := sqlitestore.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("name,last_seen\n\"ann, née O'Neil\",2026-11-20T10:00:00Z\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, s.Close())
+	must.Do(t, os.WriteFile(file, []byte("name,last_seen\n\"ann, née O'Neil\",2026-11-20T10:00:00Z\n"), 0o600))
 	flags := append(textFlags(t, identity.Key{1}), "--sqlite", database)
 	with := func(args ...string) []string { return append(args, flags...) }
 	if code, out, errs := printed(t, with("import", "last-seen", file, "--tenant", "acme")...); code != 0 || !strings.Contains(out, "1 stored") {

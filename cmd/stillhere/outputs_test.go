@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
@@ -21,13 +22,9 @@ var update = flag.Bool("update", false, "write the golden files instead of compa
 func answers(t *testing.T) *httptest.Server {
 	t.Helper()
 	text, err := os.ReadFile("testdata/outputs/api.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &all))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := all[r.URL.Path]
 		if !ok {
@@ -82,9 +79,7 @@ func TestOutputsAreAsTheyWere(t *testing.T) {
 		}
 		path := filepath.Join("testdata", "outputs", strings.ReplaceAll(c.name, " ", "-")+".txt")
 		if *update {
-			if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(got.String()), 0o644))
 		}
 		if want, err := os.ReadFile(path); err != nil || got.String() != string(want) {
 			t.Errorf("%s: %v, got:\n%swant:\n%s", path, err, got.String(), want)

@@ -1,13 +1,15 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
+)
 
 // Not parallel, as parse sets the environment.
 func TestAnEmptyPathInTheEnvironmentIsNone(t *testing.T) {
 	chosen, err := parse(t, []string{"topics", "apply"}, map[string]string{"STILLHERE_KAFKA_TLS_CA": "", "STILLHERE_KAFKA_TLS_KEY": "key.pem"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, flag := range chosen.Flags() {
 		switch got := chosen.FlagValue(flag); {
 		case flag.Name == "kafka-tls-ca" && got != "":

@@ -10,14 +10,13 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestTopicsAreAppliedToAnEmptyClusterAndAgain(t *testing.T) {
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	brokers := "--kafka-brokers=" + cluster.Addrs()[0]
 	for range 2 {
@@ -35,9 +34,7 @@ func TestTopicsAreAppliedToAnEmptyClusterAndAgain(t *testing.T) {
 
 func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	brokers := "--kafka-brokers=" + cluster.Addrs()[0]
 	if code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "4", brokers); code != 0 {
@@ -58,9 +55,7 @@ func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
 	}
 	longer := kafka.Config{Brokers: cluster.Addrs(), Retention: schemas.Retention{Transitions: 48 * time.Hour}}
 	reports, err := admin.ApplyTopics(t.Context(), longer, 4, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !slices.ContainsFunc(reports, func(r admin.TopicReport) bool { return len(r.Changed) > 0 }) {
 		t.Error("the refused command has changed the retention")
 	}

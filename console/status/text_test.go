@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/console"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -74,9 +75,7 @@ func TestAnInstantOfAnotherDayHasItsDay(t *testing.T) {
 		{Gateway: "well", State: "alive", LastSeenAt: noon - 1000, Epoch: noon - 86_400_000}}
 	o.Problems = console.ProblemsOf(o)
 	var text strings.Builder
-	if err := WriteText(&text, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteText(&text, o))
 	for _, want := range []string{"fell is lost since 2026-11-16 12:00:00\n", "2026-11-16 12:00:00.000  2026-11-15 12:00:00.000", "2026-11-23 11:59:59.000  2026-11-22 12:00:00.000"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, text.String())
@@ -87,9 +86,7 @@ func TestAnInstantOfAnotherDayHasItsDay(t *testing.T) {
 func TestTheTablesNameWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := WriteText(&b, large()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteText(&b, large()))
 	for _, want := range []string{"1,234,567 online, 89,012 away", "partition 17 is unassigned", "gateway gw-eu-7 is lost", "api api-0 is not ready", "different versions: 1.2.3, 1.2.4", `gw-03\x1b[31m`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, b.String())

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -41,9 +42,7 @@ func consumer(t *testing.T, c delivery.Channel, config delivery.Config) *deliver
 	take := func(ctx context.Context, n delivery.Notice) error { return c.Deliver(ctx, n.Shown(identity.Users{})) }
 	made, err := delivery.NewConsumer(config, take, nil, func(context.Context, *schemas.Record, error) error { return nil },
 		delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return made
 }
 
@@ -66,9 +65,7 @@ func deliver(t *testing.T, c delivery.Channel, items ...delivery.Item) {
 	t.Helper()
 	a := &awaited{Channel: c, delivered: make(chan struct{}, len(items))}
 	made := consumer(t, a, delivery.Defaults())
-	if err := made.Apply(t.Context(), batch(items...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, made.Apply(t.Context(), batch(items...)))
 	limit := time.After(10 * time.Second)
 	for range items {
 		select {
@@ -112,9 +109,7 @@ func TestAReceiverThatFailsOrHangsForSomeUsersDelaysNobodyElse(t *testing.T) {
 	defer server.Close()
 	defer release()
 	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Client: server.Client()}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	config := delivery.Defaults() // nothing is tried again or given up while the test runs, however slowly
 	config.Timeout, config.FirstWait, config.MaxWait = 5*time.Minute, 5*time.Minute, 5*time.Minute
 	c := consumer(t, hook, config)
@@ -129,9 +124,7 @@ func TestAReceiverThatFailsOrHangsForSomeUsersDelaysNobodyElse(t *testing.T) {
 	for i := range schemas.UserID(hanging) {
 		first = append(first, next(1000+i, 10))
 	}
-	if err := c.Apply(ctx, batch(first...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Apply(ctx, batch(first...)))
 	for i := range schemas.UserID(others) {
 		if err := c.Apply(ctx, batch(next(10_000+i, 10))); err != nil {
 			t.Fatalf("after %d batches: %v", i, err)

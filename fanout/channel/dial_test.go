@@ -12,15 +12,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // resolver answers every question about a name with address.
 func resolver(t *testing.T, address netip.Addr) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var work sync.WaitGroup
 	work.Go(func() {
 		buffer := make([]byte, 512)
@@ -56,9 +56,7 @@ func TestANameThatLeadsToALinkLocalOrMetadataAddressIsNotDialed(t *testing.T) {
 		"168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:ffff::1"} {
 		to := netip.MustParseAddr(address)
 		hook, err := NewWebhook(WebhookConfig{Private: true, URL: "http://receiver.test:80/", Source: "/here"}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hook.dial.Resolver = resolver(t, to)
 		if err := hook.Deliver(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "--allow-link-local") {
 			t.Errorf("%s: %v", address, err)
@@ -78,9 +76,7 @@ func TestANameThatLeadsElsewhereIsDialed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	hook, err := NewWebhook(WebhookConfig{Private: true, URL: strings.Replace(server.URL, "127.0.0.1", "receiver.test", 1), Source: "/here"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer hook.client.CloseIdleConnections()
 	hook.dial.Resolver = resolver(t, netip.MustParseAddr("127.0.0.1"))
 	if err := hook.Deliver(t.Context(), notice()); err != nil {
@@ -100,9 +96,7 @@ func TestNoMessageAboutAWebhookHasItsCredentials(t *testing.T) {
 	to := strings.Replace(server.URL, "://", "://admin:hunter2@", 1) + "/in?token=t0ken"
 	var said bytes.Buffer
 	hook, err := NewWebhook(WebhookConfig{Private: true, URL: to, Source: "/here"}, slog.New(slog.NewTextHandler(&said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !strings.Contains(said.String(), "not signed") || !strings.Contains(said.String(), server.URL+"/in") {
 		t.Errorf("said of what is not signed: %q", said.String())
 	}
@@ -143,9 +137,7 @@ func TestAReceiverThatATenantChoosesIsPublicUnlessTheOperatorSaysOtherwise(t *te
 		to := netip.MustParseAddr(address)
 		config := WebhookConfig{URL: "http://receiver.test:80/", Source: "/here"}
 		hook, err := NewWebhook(config, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hook.dial.Resolver = resolver(t, to)
 		if err := hook.Deliver(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "--allow-private") {
 			t.Errorf("%s: %v", address, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -45,33 +46,23 @@ func TestTheExamplesDeliverToEachRecipientOnceAndRefuseForgeries(t *testing.T) {
 func replay(t *testing.T, client *http.Client, url string, n schemas.Notice) {
 	t.Helper()
 	body, err := n.Body()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	request.Header.Set(schemas.SignatureHeader, schemas.SignNotice([]byte(shared), time.Now(), body))
 	request.Header.Set(schemas.IdempotencyHeader, "another")
 	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	answer.Body.Close()
 }
 
 func tryExample(t *testing.T, example *exec.Cmd) {
 	t.Helper()
 	out, err := example.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var faults bytes.Buffer
 	example.Stderr = &faults
-	if err := example.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, example.Start())
 	defer func() { _ = example.Process.Kill(); _ = example.Wait() }()
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() {
@@ -83,9 +74,7 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 	n := notice("1", "2")
 	for _, secret := range []string{forged, shared, shared} {
 		hook, err := NewWebhook(WebhookConfig{Private: true, URL: url, Source: "/here", Secret: []byte(secret), Client: client}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := hook.Deliver(t.Context(), n); delivery.IsPermanent(err) != (secret == forged) || err != nil && secret != forged {
 			t.Fatalf("with secret %s: %v", secret, err)
 		}
@@ -93,9 +82,7 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 	replay(t, client, url, n)
 	n.ID, n.Recipients = "y", []string{"3"}
 	hook, _ := NewWebhook(WebhookConfig{Private: true, URL: url, Source: "/here", Secret: []byte(shared), Client: client}, slog.New(slog.DiscardHandler))
-	if err := hook.Deliver(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, hook.Deliver(t.Context(), n))
 	for _, want := range []string{"tell 1: user 7 is online", "tell 2: user 7 is online", "tell 3: user 7 is online"} {
 		if !lines.Scan() || lines.Text() != want {
 			t.Errorf("it said %q, want %q; %s", lines.Text(), want, faults.String())

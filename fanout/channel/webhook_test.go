@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -43,9 +44,7 @@ func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
 	}))
 	defer server.Close()
 	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Secret: secret, Client: server.Client()}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	deliver(t, hook, item(1, 7, 10, 1, 2))
 	if len(keys) != 1 || len(answers) != 0 {
 		t.Errorf("keys %v, answers left %v", keys, answers)
@@ -67,17 +66,13 @@ func TestATransitionIsASignedCloudEventOfItsOwnTypeAndAHideSaysNothingElse(t *te
 	}))
 	defer server.Close()
 	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	comes, hides := notice(), notice()
 	hidden := *comes.Transition
 	hidden.Cause, hidden.Visibility, hidden.LastSeen = schemas.VisibilityChange, schemas.Nobody, hidden.At
 	hides.Transition = &hidden
 	for _, n := range []schemas.Notice{comes, hides} {
-		if err := hook.Deliver(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, hook.Deliver(t.Context(), n))
 	}
 	want := []string{
 		`{"id":"x","user_id":"7","state":"online","previous_state":"offline","cause":"first_beat","visibility":"everyone",` +
@@ -99,9 +94,7 @@ func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
 			w.WriteHeader(code)
 		}))
 		hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here"}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = hook.Deliver(t.Context(), notice())
 		_, later := delivery.WaitOf(err)
 		if code < 300 != (err == nil) || delivery.IsPermanent(err) != final || later != (err != nil && !final) {
@@ -146,15 +139,11 @@ func TestTheSubjectOfANamedUserIsTheEncodedNameAndNeverAnID(t *testing.T) {
 	}))
 	defer server.Close()
 	hook, err := NewWebhook(WebhookConfig{Private: true, URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []schemas.Name{{Tenant: "acme", Text: "a \"b\"%\r\né"}, {Text: "@a:b.c"}, {}} {
 		n := notice("1")
 		n.User = name
-		if err := hook.Deliver(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, hook.Deliver(t.Context(), n))
 	}
 	if want := []string{"a%20%22b%22%25%0D%0A%C3%A9", "@a:b.c", ""}; !slices.Equal(subjects, want) || !slices.Equal(tenants, []string{"acme", "", ""}) {
 		t.Errorf("subjects %q, want %q; tenants %q", subjects, want, tenants)

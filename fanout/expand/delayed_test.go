@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,9 +24,7 @@ func paced(t *testing.T) (s *stage, clock *time.Time, take func(offset int64, ch
 			records = append(records, schemas.Record{Offset: offset + int64(i), Time: c.At, Key: c.User.Key(), Value: c.Encode()})
 		}
 		var out stream.Outbox
-		if err := s.planner.HandleBatch(t.Context(), records, &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.planner.HandleBatch(t.Context(), records, &out))
 		return told(t, s.work(t, out.Records))
 	}
 }
@@ -63,9 +62,7 @@ func TestHidingDoesNotWaitAndWhatWaitedBeforeItIsNeverDelivered(t *testing.T) {
 	take(1, s.comes(star))
 	var out stream.Outbox
 	hide := s.hides(star)
-	if err := s.planner.HandleBatch(t.Context(), []schemas.Record{{Offset: 2, Time: hide.At, Value: hide.Encode()}}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.planner.HandleBatch(t.Context(), []schemas.Record{{Offset: 2, Time: hide.At, Value: hide.Encode()}}, &out))
 	if len(out.Records) != 1 || out.Records[0].Topic != schemas.Fanout {
 		t.Errorf("%d records, want a STOP", len(out.Records))
 	}
@@ -102,9 +99,7 @@ func TestAfterARestartOnlyDelayedChangesArePlannedAgain(t *testing.T) {
 		former := s.planner
 		s.planner = s.NewPlanner()
 		s.planner.now = func() time.Time { return now }
-		if err := s.planner.Restore(t.Context(), at, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.planner.Restore(t.Context(), at, nil))
 		all := map[schemas.Version]int{}
 		for from := 2; from < len(changes); from += cut {
 			for version, who := range take(int64(1_000+from), changes[from:min(from+cut, len(changes))]...) {
@@ -118,9 +113,7 @@ func TestAfterARestartOnlyDelayedChangesArePlannedAgain(t *testing.T) {
 			}
 			s.planner = s.NewPlanner()
 			s.planner.now = func() time.Time { return now }
-			if err := s.planner.Restore(t.Context(), at, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.planner.Restore(t.Context(), at, nil))
 		}
 		if len(all) != 2 || all[3] == 0 || all[4] != len(s.here(star)) {
 			t.Fatalf("cut by %d: told again of %v; want versions 3 and 4 alone", cut, all)

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -98,9 +99,7 @@ func newStage(t *testing.T) *stage {
 
 func (s *stage) see(t *testing.T, seen ...shown.Entry) {
 	t.Helper()
-	if err := s.register.Apply(t.Context(), stream.Batch[shown.Entry]{Items: seen}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.register.Apply(t.Context(), stream.Batch[shown.Entry]{Items: seen}))
 }
 
 // comes is the next transition of user.
@@ -123,9 +122,7 @@ func (s *stage) plan(t *testing.T, changes ...*schemas.Transition) []schemas.Out
 		records = append(records, schemas.Record{Offset: int64(i), Time: c.At, Key: c.User.Key(), Value: c.Encode()})
 	}
 	var out stream.Outbox
-	if err := s.planner.HandleBatch(t.Context(), records, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.planner.HandleBatch(t.Context(), records, &out))
 	return out.Records
 }
 
@@ -143,9 +140,7 @@ func (s *stage) work(t *testing.T, jobs []schemas.Outgoing) (deliveries []schema
 			records = append(records, schemas.Record{Key: j.Key, Value: j.Value})
 		}
 		var out stream.Outbox
-		if err := s.worker.HandleBatch(t.Context(), records, &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.worker.HandleBatch(t.Context(), records, &out))
 		jobs = out.Records
 	}
 	return deliveries
@@ -158,12 +153,8 @@ func (s *stage) know(t *testing.T, outs []schemas.Outgoing) {
 			continue
 		}
 		job, err := DecodeJob(&schemas.Record{Value: o.Value})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Newest.Apply(t.Context(), stream.Batch[Written]{Items: []Written{job}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, s.Newest.Apply(t.Context(), stream.Batch[Written]{Items: []Written{job}}))
 	}
 }
 
@@ -173,9 +164,7 @@ func told(t *testing.T, outs []schemas.Outgoing) map[schemas.Version][]schemas.U
 	all := map[schemas.Version][]schemas.UserID{}
 	for _, o := range outs {
 		d, err := schemas.DecodeDelivery(o.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all[d.Transition.Version] = append(all[d.Transition.Version], d.Recipients...)
 	}
 	for v, who := range all {
@@ -278,9 +267,7 @@ func TestNothingIsDeliveredOnceTheUserIsKnownToBeHidden(t *testing.T) {
 			}
 			for _, d := range s.work(t, jobs) {
 				delivery, err := schemas.DecodeDelivery(d.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				after += len(delivery.Recipients)
 			}
 			// Nor is the page told that was being read when the hide came.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -33,9 +34,7 @@ func receivers(t *testing.T, names Names, everyone bool) map[schemas.UserID]int 
 	got := map[schemas.UserID]int{}
 	for _, record := range s.work(t, s.plan(t, s.comes(small), s.comes(star))) {
 		d, err := schemas.DecodeDelivery(record.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i, id := range d.Recipients {
 			if names != nil && d.Names[i] != fmt.Sprint("user ", id) {
 				t.Fatalf("%d is called %q", id, d.Names[i])

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -15,9 +16,7 @@ func TestTheNewestJobsOfTheLastHoursAreKnownAndOlderJobsAreSuperseded(t *testing
 	write := func(user schemas.UserID, at schemas.Millis) *schemas.FanoutJob {
 		change := s.comes(user)
 		job := &schemas.FanoutJob{Kind: schemas.RangeJob, Transition: change, Through: 1_000, Chunks: 1}
-		if err := s.Newest.Apply(t.Context(), stream.Batch[Written]{Items: []Written{{job, at}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Newest.Apply(t.Context(), stream.Batch[Written]{Items: []Written{{job, at}}}))
 		return job
 	}
 	first := write(star, begun)

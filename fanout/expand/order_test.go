@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -26,9 +27,7 @@ func TestDeliveriesOfACelebrityToOneFollowerAreInOnePartitionHoweverTheFollowers
 		used := map[int32]bool{}
 		for _, d := range deliveries {
 			delivery, err := schemas.DecodeDelivery(d.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			used[d.Partition] = true
 			if string(d.Key) != string(schemas.JobKey(star, delivery.Chunk)) || d.Partition != schemas.DeliveryPartition(star, true, delivery.Chunk, 9) {
 				t.Fatalf("chunk %d is in partition %d under the key %x", delivery.Chunk, d.Partition, d.Key)
@@ -69,9 +68,7 @@ func TestNothingIsWrittenOfAJobThatIsOvertakenWhileAnotherIsDone(t *testing.T) {
 		}
 	}
 	var out stream.Outbox
-	if err := s.worker.HandleBatch(t.Context(), jobs, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.worker.HandleBatch(t.Context(), jobs, &out))
 	if got := told(t, out.Records); len(got[older.Version]) != 0 || len(got[other.Version]) == 0 {
 		t.Errorf("%d are told of what was overtaken, %d of the other", len(got[older.Version]), len(got[other.Version]))
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/shown"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -66,9 +67,7 @@ func TestIfHiddenUsersAreShownAsOfflineHidingIsDeliveredAsADeparture(t *testing.
 	}
 	for _, o := range s.work(t, s.plan(t, all...)) {
 		d, err := schemas.DecodeDelivery(o.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if c := d.Transition; c.From != schemas.Online || c.To != schemas.Offline || c.Cause != schemas.Bye || c.Visibility != schemas.Everyone {
 			t.Errorf("told: %+v", c)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -26,9 +27,7 @@ func (l *leaving) Page(ctx context.Context, dst []schemas.UserID, user, after, t
 func TestWhoUnfollowsDuringAnExpansionIsDeliveredToOnlyIfThePageWasReadBefore(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer store.Close()
 	edge := func(i int) graph.Edge { return graph.Edge{User: star, Follower: schemas.UserID(2 * (i + 1))} }
 	var edges []graph.Edge

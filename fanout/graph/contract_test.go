@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -256,9 +257,7 @@ func load(t *testing.T, s *graph.Store) {
 	want(t, "position", position, 150, err)
 	n, err = s.Count(t.Context(), 1)
 	want(t, "counted", n, 3, err)
-	if err := s.Optimize(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Optimize(t.Context()))
 	n, err = s.Load(t.Context(), "a.csv", 0, 50, nil, nil)
 	want(t, "loaded again from the start", n, 0, err)
 }
@@ -272,13 +271,9 @@ func loadNothing(t *testing.T, s *graph.Store) {
 
 func list(t *testing.T, s *graph.Store) {
 	for range 2 {
-		if err := s.List(t.Context(), []schemas.UserID{3, 1}, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.List(t.Context(), []schemas.UserID{3, 1}, true))
 	}
-	if err := s.List(t.Context(), []schemas.UserID{3}, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.List(t.Context(), []schemas.UserID{3}, false))
 	got, err := s.Listed(t.Context(), []schemas.UserID{1, 2, 3})
 	if err != nil || !slices.Equal(got, []bool{true, false, false}) {
 		t.Fatal(got, err)
@@ -333,16 +328,12 @@ func forget(t *testing.T, s *graph.Store) {
 	follow(t, s, 1, many...)
 	follow(t, s, 2, 1, 3)
 	follow(t, s, 3, 1)
-	if err := s.List(t.Context(), []schemas.UserID{1, 2}, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.List(t.Context(), []schemas.UserID{1, 2}, true))
 	if _, err := s.Ranges(t.Context(), 1, 1000); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.Forget(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Forget(t.Context(), 1))
 	}
 	for user, want := range map[schemas.UserID]int64{1: 0, 2: 1, 3: 0} {
 		if n, err := s.Count(t.Context(), user); err != nil || n != want {

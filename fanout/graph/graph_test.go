@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -30,13 +31,9 @@ func openPostgresWith(t *testing.T, setting string) *graph.Store {
 	if setting != "" {
 		config.URL += "&" + setting
 	}
-	if err := pggraph.Migrate(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pggraph.Migrate(t.Context(), config))
 	s, err := pggraph.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -44,9 +41,7 @@ func openPostgresWith(t *testing.T, setting string) *graph.Store {
 func open(t *testing.T) *graph.Store {
 	t.Helper()
 	s, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(s.Close)
 	return s
 }

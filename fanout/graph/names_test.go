@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -133,12 +134,8 @@ func TestALogAppliesAllEdgesButThoseOfASecondNameOfAnID(t *testing.T) {
 	twin := schemas.Follow{User: 7, Follower: 8, Names: [2]schemas.Name{bob, ann}}
 	other := schemas.Follow{User: 7, Follower: 9, Names: [2]schemas.Name{ann, bob}}
 	fine := schemas.Follow{User: 10, Follower: 11, Names: [2]schemas.Name{ann, bob}}
-	if err := a.Apply(t.Context(), stream.Batch[schemas.Follow]{Items: []schemas.Follow{twin}, Next: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Apply(t.Context(), stream.Batch[schemas.Follow]{Items: []schemas.Follow{other, fine}, Next: 3}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Apply(t.Context(), stream.Batch[schemas.Follow]{Items: []schemas.Follow{twin}, Next: 1}))
+	must.Do(t, a.Apply(t.Context(), stream.Batch[schemas.Follow]{Items: []schemas.Follow{other, fine}, Next: 3}))
 	page, err := s.Page(t.Context(), nil, 7, 0, graph.LastID, 10)
 	same(t, "followers of 7", page, []schemas.UserID{8}, err)
 	page, err = s.Page(t.Context(), nil, 10, 0, graph.LastID, 10)

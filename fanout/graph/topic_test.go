@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,9 +40,7 @@ type owner struct {
 func (o *owner) start(t *rapid.T, s *unsure, partition int32, end int64) {
 	o.applier = graph.NewApplier(s, "presence.graph", nil)
 	stored, err := o.applier.Start(context.Background(), stream.Assignment{Partition: partition, LogEnd: end})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o.next = stored.Next
 }
 
@@ -102,9 +101,7 @@ func TestALogThatWasCutIsAppliedFromItsStart(t *testing.T) {
 		if err == nil {
 			err = a.Apply(t.Context(), stream.Batch[schemas.Follow]{Items: edges, Next: next})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return stored.Next
 	}
 	apply(stream.Assignment{LogEnd: 100}, 100, schemas.Follow{User: 1, Follower: 2})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,9 +29,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	g, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(g.Close)
 	w := &world{t, New(Defaults(), Dependencies{Store: g, Log: slog.New(slog.DiscardHandler),
 		CheckOrigin: func(*http.Request) error { return nil },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
@@ -85,9 +86,7 @@ func TestPagesOfNamesGoOnAfterTheLastName(t *testing.T) {
 			Followers []string
 			Next      string `json:"next_cursor"`
 		}
-		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(answer.Body.Bytes(), &page))
 		for _, f := range page.Followers {
 			seen[f] = true
 		}

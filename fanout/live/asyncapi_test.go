@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -27,9 +28,7 @@ func TestTheAsyncAPIDocumentKnowsEveryMessageOfTheStreamAndItsFields(t *testing.
 			} `yaml:"messages"`
 		} `yaml:"components"`
 	}
-	if err := yaml.Unmarshal(schemas.AsyncAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(schemas.AsyncAPI, &document))
 	known := document.Components.Messages["Event"].Payload.Properties
 	read := func(name string) (p property) {
 		node := known[name]

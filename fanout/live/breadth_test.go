@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -41,9 +42,7 @@ func BenchmarkOneChangeToManySockets(b *testing.B) {
 	v := newView()
 	none := func(context.Context, []schemas.UserID) ([]fanout.Change, error) { return nil, nil }
 	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{Bus: bus, Recent: none, View: v.Read, Metrics: metrics})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer run(b, server)()
 	front := httptest.NewServer(server)
 	defer front.Close()

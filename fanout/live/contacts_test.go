@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -31,9 +32,7 @@ func TestAContactListOf10000IsWatchedByOneMessage(t *testing.T) {
 	seen := map[string]bool{}
 	for len(seen) < contacts {
 		_, text, err := p.conn.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(text) > 128<<10 {
 			t.Fatalf("a snapshot of %d bytes", len(text))
 		}

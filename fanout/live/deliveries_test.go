@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -48,9 +49,7 @@ func newNode(t *testing.T, bus *redisbus.Bus, tweaks ...func(*fanout.Config)) *n
 			return bus.RunDeliveries(ctx, take, func() { n.stood <- struct{}{} })
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stop := run(t, server)
 	n.front = httptest.NewServer(server)
 	t.Cleanup(func() { stop(); n.front.Close() })
@@ -70,9 +69,7 @@ func (n *node) await() {
 func (n *node) dial(query string) *peer {
 	n.t.Helper()
 	conn, _, err := websocket.Dial(n.t.Context(), "ws"+strings.TrimPrefix(n.front.URL, "http")+query, nil)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, err)
 	n.t.Cleanup(func() { conn.CloseNow() })
 	p := &peer{t: n.t, conn: conn}
 	p.expect(watch.Hello)
@@ -105,9 +102,7 @@ func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 			t.Error("sent to the dead-letter topic")
 			return nil
 		}, delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -125,17 +120,13 @@ func (d *deliveries) come(t *schemas.Transition, to ...schemas.UserID) {
 	if err == nil {
 		err = d.consumer.Apply(d.t.Context(), stream.Batch[delivery.Item]{Items: []delivery.Item{item}})
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 }
 
 func busOn(t *testing.T, r *redistest.Server) *redisbus.Bus {
 	t.Helper()
 	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { bus.Close() })
 	return bus
 }
@@ -169,9 +160,7 @@ func TestFollowersOnAnyNodeReceiveEachVersionOnceAndNothingOfHiddenUsers(t *test
 
 	// A delivery that is read when the user already hides.
 	late := star.becomes(schemas.Online)
-	if err := d.register.Apply(t.Context(), stream.Batch[shown.Entry]{Items: []shown.Entry{{User: 1, Hidden: star.version + 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.register.Apply(t.Context(), stream.Batch[shown.Entry]{Items: []shown.Entry{{User: 1, Hidden: star.version + 1}}}))
 	d.come(late, 11, 12)
 	other := &person{id: 2}
 	d.come(other.becomes(schemas.Online), 11, 12)
@@ -180,9 +169,7 @@ func TestFollowersOnAnyNodeReceiveEachVersionOnceAndNothingOfHiddenUsers(t *test
 
 	// What nobody may know reaches nobody, whoever put it on the bus.
 	for _, secret := range []*schemas.Transition{(&person{id: 3}).hides(true), (&person{id: 3, hidden: true}).becomes(schemas.Online)} {
-		if err := busOn(t, r).PublishDelivery(t.Context(), &schemas.Delivery{Transition: secret, Recipients: []schemas.UserID{11, 12}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, busOn(t, r).PublishDelivery(t.Context(), &schemas.Delivery{Transition: secret, Recipients: []schemas.UserID{11, 12}}))
 	}
 
 	// Who has had enough, and who never asked, hear nothing of it.
@@ -211,9 +198,7 @@ func TestAnUnknownOrWrongRequestIsAnsweredWithWhyThereAreNoDeliveries(t *testing
 		}
 	}
 	answer, err := http.Get(n.front.URL + "/?user_ids=1&deliveries=perhaps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
 		t.Error(answer.Status)

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -28,9 +29,7 @@ func TestAnErasureThatTheBusLostReachesOpenAndNewViewers(t *testing.T) {
 	p := g.dial()
 	p.watch(1)
 	client := redis.NewClient(&redis.Options{Addr: g.redis.Addr}) // the recent key expires
-	if err := client.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.FlushDB(t.Context()).Err())
 	_ = client.Close()
 	g.erasedInTheView(1, anna.version+1) // the message of the erasure was lost
 	q := g.dial()
@@ -70,9 +69,7 @@ func TestAWatchedErasedUserIsNotReadForEver(t *testing.T) {
 		t.Errorf("%d reads of a user of whom nothing can be found", more)
 	}
 	changes, err := g.bus.Recent(t.Context(), []schemas.UserID{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range changes {
 		if c.Since != 0 {
 			t.Errorf("the recent key of the erasure keeps since %s of the erased user", c.Since)
@@ -95,9 +92,7 @@ func TestAStreamThatResumesLearnsOfAnErasureThatRedisHasForgotten(t *testing.T) 
 	r.view.mu.Unlock()
 	client := redis.NewClient(&redis.Options{Addr: r.redis.Addr}) // the recent key expires
 	defer client.Close()
-	if err := client.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.FlushDB(t.Context()).Err())
 	next, leave = r.events("1,2", id)
 	next(watch.Hello)
 	if m, _ := next(watch.Change); m.User.UserID != "1" || *m.User.State != "offline" || m.User.LastSeenAt != 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -53,14 +54,10 @@ func overEach(t *testing.T, test func(t *testing.T, f front), tweaks ...func(*fa
 func (f front) get(ctx context.Context, t *testing.T, query string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/presence/stream"+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	request.Header.Set("Accept", "text/event-stream")
 	answer, err := f.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { answer.Body.Close() })
 	return answer
 }
@@ -85,9 +82,7 @@ func (l *listener) next() (m watch.Message) {
 			l.comments += strings.Count(l.lines.Text(), ":")
 			continue
 		}
-		if err := json.Unmarshal([]byte(data), &m); err != nil {
-			l.t.Fatal(err)
-		}
+		must.Do(l.t, json.Unmarshal([]byte(data), &m))
 		return m
 	}
 	l.t.Fatal("the stream has ended", l.lines.Err())
@@ -156,9 +151,7 @@ func TestAnEventStreamEndsWithItsToken(t *testing.T) {
 	}))
 	t.Cleanup(func() { g.stop(); front.Close() })
 	answer, err := front.Client().Get(front.URL + "/presence/stream?user_ids=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer answer.Body.Close()
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 		t.Error(err)
@@ -220,13 +213,9 @@ func TestAnEventStreamThatIsNotReadIsClosed(t *testing.T) {
 	server.Start()
 	t.Cleanup(func() { g.stop(); server.Close() })
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
-	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
 	if _, err := conn.Write([]byte("GET /presence/stream?user_ids=1 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -34,9 +35,7 @@ func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 			return nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	front := g.front(server)
 	stranger, friend := g.dialAt(front+"/"), g.dialAt(front+"/?friend=x")
 	stranger.send(`{"type":"subscribe","user_ids":["1","11"]}`)
@@ -54,9 +53,7 @@ func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 	}
 	// Server-Sent Events have no second chance: the stream ends.
 	answer, err := http.Get(front + "/?user_ids=11")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer answer.Body.Close()
 	var text strings.Builder
 	if err := answer.Write(&text); err != nil || !strings.Contains(text.String(), "not_allowed") || !strings.Contains(text.String(), "retry: ") {
@@ -97,9 +94,7 @@ func TestRefusedUsersOfARequestGetTheSameErrorWhetherHiddenOrUnknown(t *testing.
 			return refused
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := g.dialAt(g.front(server))
 	p.send(`{"type":"subscribe","user_ids":["11","1","12","13"]}`) // there, hides, never seen
 	texts := map[string]bool{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -239,13 +240,9 @@ func TestADeliveryReachesTheViewerWithTheNameOfItsRecipient(t *testing.T) {
 		synctest.Wait()
 		d := &schemas.Delivery{Recipients: []schemas.UserID{7, 11}, Names: []string{"bob", "ann"}, Transition: &schemas.Transition{
 			User: 42, From: schemas.Offline, To: schemas.Online, At: 1, Version: 1, Name: schemas.Name{Tenant: "acme", Text: "zoe"}, Visibility: schemas.Everyone}}
-		if err := h.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.deliver(t.Context(), d))
 		d.Names, d.Transition.Version = nil, 2
-		if err := h.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.deliver(t.Context(), d))
 		synctest.Wait()
 		if len(reached) != 1 || reached[names[0]] != 1 {
 			t.Errorf("reached %v", reached)

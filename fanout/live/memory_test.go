@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 )
 
@@ -126,15 +127,11 @@ func measureIdle(b *testing.B, n, watched int, opens opener) {
 	metrics := fanout.NewMetrics(nil)
 	r := redistest.Mini(b)
 	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer bus.Close()
 	v := newView()
 	server, err := live.New(cfg, live.Dependencies{Bus: bus, Recent: bus.Recent, View: v.Read, Metrics: metrics})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	stop := run(b, server)
 	defer stop()
 	front := httptest.NewServer(server)
@@ -153,9 +150,7 @@ func measureIdle(b *testing.B, n, watched int, opens opener) {
 	open := func(n int) {
 		for range n {
 			c, err := opens(front.Listener.Addr().(*net.TCPAddr), ids)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			clients = append(clients, c)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -39,9 +40,7 @@ func (p *peer) text() string {
 	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit)
 	defer cancel()
 	_, text, err := p.conn.Read(ctx)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	return string(text)
 }
 
@@ -95,9 +94,7 @@ func TestACallerOfATenantCannotOpenAStreamOfAnother(t *testing.T) {
 		"?user_ids=a,b&user_ids=c&tenant=globex": http.StatusOK} {
 		ctx, cancel := context.WithCancel(t.Context())
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.http.URL+"/presence/stream"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		request.Header.Set("Bound", "globex")
 		answer, err := g.http.Client().Do(request)
 		if err != nil || answer.StatusCode != want {
@@ -134,9 +131,7 @@ func TestTheClientOfTheStreamKnowsUsersByName(t *testing.T) {
 	g := newRigOf(t, redistest.Mini(t), people)
 	var ann person
 	for m, err := range watch.Messages(t.Context(), watch.Options{URL: g.url(), Tenant: "acme", Users: []string{"ann", "a,b"}, Resume: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		switch m.Type {
 		case watch.Snapshot:
 			if len(m.Users) != 2 || m.Users[1].UserID != "a,b" || m.Users[1].Tenant != "acme" || *m.Users[1].State != "offline" {

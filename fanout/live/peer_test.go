@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -35,9 +36,7 @@ func (g *rig) front(server http.Handler) string {
 func (g *rig) dialAt(url string) *peer {
 	g.t.Helper()
 	conn, _, err := websocket.Dial(g.t.Context(), url, nil)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.Do(g.t, err)
 	conn.SetReadLimit(1 << 22)
 	p := &peer{g.t, conn}
 	g.t.Cleanup(func() { conn.CloseNow() })
@@ -49,9 +48,7 @@ func (g *rig) dialAt(url string) *peer {
 
 func (p *peer) send(text string) {
 	p.t.Helper()
-	if err := p.conn.Write(p.t.Context(), websocket.MessageText, []byte(text)); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, p.conn.Write(p.t.Context(), websocket.MessageText, []byte(text)))
 }
 
 func (p *peer) read() (watch.Message, error) {
@@ -67,18 +64,14 @@ func (p *peer) read() (watch.Message, error) {
 
 func decoded(t *testing.T, text []byte) (m watch.Message) {
 	t.Helper()
-	if err := json.Unmarshal(text, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &m))
 	return m
 }
 
 func (p *peer) next() watch.Message {
 	p.t.Helper()
 	m, err := p.read()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	return m
 }
 
@@ -96,9 +89,7 @@ func (p *peer) expect(kind string) watch.Message {
 func (p *peer) watch(ids ...schemas.UserID) []schemas.User {
 	p.t.Helper()
 	text, err := json.Marshal(map[string]any{"type": "subscribe", "user_ids": ids})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	p.send(string(text))
 	return p.expect(watch.Snapshot).Users
 }
@@ -114,9 +105,7 @@ func sameJSON(t *testing.T, got, want any) {
 	t.Helper()
 	a, errA := json.Marshal(got)
 	b, errB := json.Marshal(want)
-	if err := errors.Join(errA, errB); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errA, errB))
 	if string(a) != string(b) {
 		t.Fatalf("got  %s\nwant %s", a, b)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
@@ -17,14 +18,10 @@ import (
 func (g *rig) refuses(query, quota string) {
 	g.t.Helper()
 	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.http.URL+query, nil)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.Do(g.t, err)
 	r.Header.Set("Accept", "text/event-stream")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.Do(g.t, err)
 	defer answer.Body.Close()
 	body := make([]byte, 1000)
 	n, _ := answer.Body.Read(body)
@@ -40,9 +37,7 @@ func TestATenantHasItsQuotaOfStreams(t *testing.T) {
 	p := g.dialAt(g.url() + "?tenant=acme")
 	g.refuses("?tenant=acme&user_ids=ann", "connections_per_process")
 	g.dialAt(g.url() + "?tenant=other-one")
-	if err := p.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.conn.Close(websocket.StatusNormalClosure, ""))
 	g.await(func() bool { over := accounts.Of("acme").Connect(); return over == nil }, func() string { return "a closed stream is still counted" })
 }
 
@@ -70,9 +65,7 @@ func TestATenantHasItsQuotaOfSubscriptions(t *testing.T) {
 	p.wants(`{"type":"snapshot"`)
 	p.send(`{"type":"subscribe","user_ids":["h"]}`)
 	p.wants(`{"type":"error","error":{"code":"tenant_quota"`)
-	if err := p.conn.CloseNow(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.conn.CloseNow())
 	g.await(func() bool { return room(accounts.Of("acme")) }, func() string { return "subscriptions of a closed stream are still counted" })
 
 	// Server-Sent Events reserve theirs with the request.

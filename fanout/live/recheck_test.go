@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -48,9 +49,7 @@ func TestARevokedViewerGetsAnErrorAndNothingElse(t *testing.T) {
 	config.RecheckInterval = 20 * time.Millisecond
 	may := &rule{}
 	server, err := live.New(config, live.Dependencies{Bus: g.bus.Bus, Recent: g.bus.Recent, View: g.view.Read, Metrics: g.metrics, MayWatch: may.mayWatch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// Changes come to the rig's own server: what this one is told is not of interest.
 	p := g.dialAt(g.front(server))
 	p.watch(1, 2, 3)
@@ -97,9 +96,7 @@ func TestItIsAskedEveryIntervalForAsLongAsSomebodyIsWatched(t *testing.T) {
 		v := newView()
 		server, err := live.New(config, live.Dependencies{Bus: silentBus{}, View: v.Read, MayWatch: may.mayWatch,
 			Recent: func(context.Context, []schemas.UserID) ([]fanout.Change, error) { return nil, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		handle, end := server.Open(1, schemas.Name{}, false, func([]byte) error { return nil })
 		asked := func(after time.Duration) int {
 			may.set(nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -73,9 +74,7 @@ func newResumable(t *testing.T) *resumable {
 	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{Bus: g.bus, Recent: g.bus.Recent, View: g.view.Read,
 		Keys:   cursor.NewKeys(func(context.Context, []byte) ([]byte, error) { return key, nil }),
 		Missed: r.history.missed, Metrics: g.metrics})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	g.stop() // the bus serves one server at a time
 	stop := run(t, server)
 	r.http = httptest.NewServer(server)
@@ -96,16 +95,12 @@ func (r *resumable) events(query, lastID string) (next func(kind string) (watch.
 	r.t.Helper()
 	ctx, leave := context.WithCancel(r.t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.http.URL+"/presence/stream?user_ids="+query, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	if lastID != "" {
 		request.Header.Set("Last-Event-ID", lastID)
 	}
 	answer, err := r.http.Client().Do(request)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	r.t.Cleanup(func() { leave(); answer.Body.Close() })
 	if answer.StatusCode != http.StatusOK {
 		r.t.Fatal(answer.Status)
@@ -122,9 +117,7 @@ func (r *resumable) events(query, lastID string) (next func(kind string) (watch.
 			if !ok {
 				continue
 			}
-			if err := json.Unmarshal([]byte(data), &m); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, json.Unmarshal([]byte(data), &m))
 			if m.Type != kind {
 				r.t.Fatalf("%s is no %s", data, kind)
 			}
@@ -225,14 +218,10 @@ func TestAStreamThatCannotBeResumedGetsAResync(t *testing.T) {
 	} {
 		url := r.http.URL + "/presence/stream?user_ids=1" + bad.query
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		request.Header.Set("Last-Event-ID", bad.header)
 		answer, err := r.http.Client().Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var body struct{ Error struct{ Field string } }
 		err = json.NewDecoder(answer.Body).Decode(&body)
 		answer.Body.Close()
@@ -258,9 +247,7 @@ func TestASocketThatAsksForCursorsResumesWithTheLastOne(t *testing.T) {
 	}}
 	for m, err := range watch.Messages(ctx, watch.Options{URL: r.http.URL + "/presence/stream", Users: []string{"1", "2"},
 		Client: &http.Client{Transport: transport}, Resume: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		heard = append(heard, m.Type)
 		switch m.Type {
 		case watch.Snapshot:

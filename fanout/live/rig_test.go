@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -94,9 +95,7 @@ func (v *view) readsOf(id schemas.UserID) int {
 func (v *view) one(t *testing.T, id schemas.UserID) schemas.Presence {
 	t.Helper()
 	users, err := v.Read(t.Context(), []schemas.UserID{id}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return users[0]
 }
 
@@ -155,16 +154,12 @@ func newRigWith(t *testing.T, r *redistest.Server, users identity.Users, account
 	}
 	metrics := fanout.NewMetrics(nil)
 	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tapped := &tappedBus{bus, make(chan struct{}, 1000)}
 	v := newView()
 	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics,
 		Users: users, Tenant: tenantOf, Tenants: accounts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -122,9 +123,7 @@ func TestAPlainRequestIsAnsweredWithWhatTheStreamNeeds(t *testing.T) {
 	for method, want := range map[string]int{http.MethodGet: http.StatusUpgradeRequired, http.MethodPost: http.StatusMethodNotAllowed} {
 		request, _ := http.NewRequestWithContext(t.Context(), method, g.http.URL+"/presence/stream", nil)
 		answer, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%s: %s", method, answer.Status)
@@ -185,9 +184,7 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 		return wire, err
 	}}}
 	for m, err := range watch.Messages(ctx, watch.Options{URL: g.url(), Users: []string{"1", "2"}, Client: client}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		switch m.Type {
 		case watch.Snapshot:
 			if snapshots++; snapshots == 1 {

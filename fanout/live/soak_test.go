@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -231,13 +232,9 @@ func TestStuckViewersCostLittleAndHoldUpNobody(t *testing.T) {
 	}()
 	for range stuck {
 		v, err := g.join(1, users)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		// So little room in the kernel that the server's queue fills.
-		if err := v.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
 		conns = append(conns, v)
 	}
 	eventually(t, "all are subscribed", func() bool { return valueOf(g.metrics.Subscriptions) == float64(1+stuck*users) })

@@ -3,6 +3,7 @@ package live_test
 import (
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -18,9 +19,7 @@ func TestViewersGetAResyncWhenAUserBecomesUnsureAndWhenThatEnds(t *testing.T) {
 	q.watch(1)
 	for _, since := range []schemas.Millis{1_763_700_000_000, 0} {
 		g.view.makeUnsure(1, since)
-		if err := g.bus.Reread(t.Context(), []schemas.UserID{3, 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.bus.Reread(t.Context(), []schemas.UserID{3, 1}))
 		for _, peer := range []*peer{p, q} {
 			users := peer.expect(watch.Resync).Users
 			if len(users) != 1 || users[0].UserID != "1" || users[0].UnsureSince != since || users[0].Version != version {
@@ -61,9 +60,7 @@ func TestAUserWhoChangesAndStaysUnsureIsShownAsUnsureInWhateverOrderThatComes(t 
 			if before {
 				g.view.apply(away)
 			}
-			if err := g.bus.Reread(t.Context(), []schemas.UserID{63}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, g.bus.Reread(t.Context(), []schemas.UserID{63}))
 			if !before {
 				p.expect(watch.Resync)
 				g.view.apply(away)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -17,13 +18,9 @@ func newGraph(tb testing.TB) *graph.Store {
 	tb.Helper()
 	config := Defaults()
 	config.URL, config.MaxConns = pgtest.URL(tb), 4
-	if err := Migrate(tb.Context(), config); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, Migrate(tb.Context(), config))
 	g, err := Open(tb.Context(), config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	tb.Cleanup(g.Close)
 	return g
 }
@@ -32,9 +29,7 @@ func settings(g *graph.Store) Config { return g.Driver.(*driver).config }
 
 func TestMigratingTwiceIsHarmless(t *testing.T) {
 	g := newGraph(t)
-	if err := Migrate(t.Context(), settings(g)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(t.Context(), settings(g)))
 }
 
 func TestMigratingIgnoresPoolSettingsInTheURL(t *testing.T) {
@@ -44,9 +39,7 @@ func TestMigratingIgnoresPoolSettingsInTheURL(t *testing.T) {
 		joint = "&"
 	}
 	config.URL += joint + "pool_max_conns=3"
-	if err := Migrate(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(t.Context(), config))
 }
 
 func TestAReadThatIsInterruptedIsAnError(t *testing.T) {
@@ -66,9 +59,7 @@ func TestAReadThatIsInterruptedIsAnError(t *testing.T) {
 	for name, read := range map[string]func(context.Context) error{"page": page, "follows": follows} {
 		for _, interrupt := range []string{"pg_cancel_backend", "pg_terminate_backend"} {
 			lock, err := pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if err := read(t.Context()); err != nil { // on the connection that the next read gets: it has the statement then
 				t.Fatal(err)
 			}
@@ -79,19 +70,13 @@ func TestAReadThatIsInterruptedIsAnError(t *testing.T) {
 			go func() { ended <- read(t.Context()) }()
 			waiting := `SELECT count(` + interrupt + `(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
 			for n := 0; n == 0; {
-				if err := lock.QueryRow(t.Context(), `SELECT pg_stat_clear_snapshot()`).Scan(nil); err != nil {
-					t.Fatal(err)
-				}
-				if err := lock.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, lock.QueryRow(t.Context(), `SELECT pg_stat_clear_snapshot()`).Scan(nil))
+				must.Do(t, lock.QueryRow(t.Context(), waiting).Scan(&n))
 			}
 			if err := <-ended; err == nil {
 				t.Errorf("%s: no error after %s", name, interrupt)
 			}
-			if err := lock.Rollback(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, lock.Rollback(t.Context()))
 		}
 	}
 }
@@ -105,9 +90,7 @@ func TestADeletionByOtherProgramsIsReported(t *testing.T) {
 	reported, done := make(chan schemas.UserID, 10), make(chan error, 1)
 	go func() { done <- g.Watch(ctx, func(u schemas.UserID) { reported <- u }) }()
 	<-reported
-	if err := pgtest.Exec(t.Context(), settings(g).URL, "DELETE FROM follows"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pgtest.Exec(t.Context(), settings(g).URL, "DELETE FROM follows"))
 	if u := <-reported; u != 7 {
 		t.Errorf("reported of %d", u)
 	}
@@ -132,9 +115,7 @@ func BenchmarkPage(b *testing.B) {
 		`INSERT INTO follows SELECT 1, i * 7 FROM generate_series(1, %d) AS i`, followers)); err != nil {
 		b.Fatal(err)
 	}
-	if err := g.Optimize(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, g.Optimize(b.Context()))
 	for _, size := range []int{1000, 10_000, 50_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			for b.Loop() {

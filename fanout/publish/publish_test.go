@@ -9,9 +9,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/publish"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -48,9 +50,7 @@ func batch(ts ...*schemas.Transition) (b stream.Batch[stream.Logged[*schemas.Tra
 func value(t *testing.T, c prometheus.Counter) float64 {
 	t.Helper()
 	var m dto.Metric
-	if err := c.Write(&m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Write(&m))
 	return m.Counter.GetValue()
 }
 
@@ -88,9 +88,7 @@ func TestABatchThatFailedIsPublishedByTryingAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.Apply(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Apply(t.Context(), b))
 	if !slices.Equal(bus.versions, []schemas.Version{1, 2, 3}) {
 		t.Fatalf("%v", bus.versions)
 	}

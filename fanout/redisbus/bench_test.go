@@ -5,6 +5,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -15,9 +16,7 @@ func BenchmarkPublish(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			r := start(b)
 			bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			defer func() { _ = bus.Close() }()
 			version := int64(0)
 			changes := make([]fanout.Change, 500)

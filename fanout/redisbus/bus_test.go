@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -61,9 +62,7 @@ func (i *inbox) awaitConnected(t *testing.T) {
 func open(t *testing.T, r *redistest.Server) *redisbus.Bus {
 	t.Helper()
 	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { bus.Close() })
 	return bus
 }
@@ -95,9 +94,7 @@ func change(user schemas.UserID, version int64, from, to schemas.State) fanout.C
 func publish(t *testing.T, bus *redisbus.Bus, changes ...fanout.Change) int {
 	t.Helper()
 	sent, err := bus.Publish(t.Context(), changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return sent
 }
 
@@ -106,9 +103,7 @@ func TestWhatIsPublishedAfterSubscribeReturnsArrivesInOrder(t *testing.T) {
 	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		in := listen(t, bus)
-		if err := bus.Subscribe(t.Context(), []schemas.UserID{1, 2}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{1, 2}))
 		var all []fanout.Change
 		for v := range int64(1200) {
 			all = append(all, change(schemas.UserID(1+v%3), v+1, schemas.Offline, schemas.Online))
@@ -139,9 +134,7 @@ func TestPublishersOfManyChangesOfAUserLoseNoneWhenTheScriptIsGone(t *testing.T)
 		client := redis.NewClient(&redis.Options{Addr: r.Addr})
 		t.Cleanup(func() { _ = client.Close() })
 		for round := range int64(20) {
-			if err := client.ScriptFlush(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, client.ScriptFlush(t.Context()).Err())
 			var running sync.WaitGroup
 			for part := range schemas.UserID(4) {
 				running.Go(func() {
@@ -165,9 +158,7 @@ func TestAnOlderOrRepeatedChangeIsNeitherStoredNorPublished(t *testing.T) {
 	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		in := listen(t, bus)
-		if err := bus.Subscribe(t.Context(), []schemas.UserID{1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{1}))
 		// Versions that a Lua number cannot tell apart.
 		const big = 1<<62 + 1
 		newer := change(1, big+1, schemas.Offline, schemas.Online)
@@ -230,9 +221,7 @@ func TestAfterALostConnectionAllChannelsAreSubscribedBeforeConnectedIsCalled(t *
 		for id := range 1300 {
 			users = append(users, schemas.UserID(id+1))
 		}
-		if err := bus.Subscribe(t.Context(), users); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, bus.Subscribe(t.Context(), users))
 		for round := range int64(3) {
 			r.Cut()
 			in.awaitConnected(t)
@@ -269,9 +258,7 @@ func TestSubscribingWhileRedisIsAwaySaysSoAndIsMadeGoodLater(t *testing.T) {
 	r := redistest.Mini(t)
 	bus := open(t, r)
 	in := listen(t, bus)
-	if err := bus.Subscribe(t.Context(), []schemas.UserID{1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{1}))
 	r.Down()
 	var err error
 	for user := schemas.UserID(2); err == nil; user++ { // until the loss is noticed
@@ -299,9 +286,7 @@ func TestTheChannelIsSharedAndLeftByTheLast(t *testing.T) {
 		bus := open(t, r)
 		listen(t, bus)
 		for range 3 {
-			if err := bus.Subscribe(t.Context(), []schemas.UserID{7}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{7}))
 		}
 		admin := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
 		defer admin.Close()
@@ -311,9 +296,7 @@ func TestTheChannelIsSharedAndLeftByTheLast(t *testing.T) {
 				command = "NUMSUB"
 			}
 			counts, err := admin.Do(t.Context(), "PUBSUB", command, "presence:live:{7}").Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			switch counts := counts.(type) {
 			case []any:
 				return counts[1].(int64)
@@ -330,9 +313,7 @@ func TestTheChannelIsSharedAndLeftByTheLast(t *testing.T) {
 		bus.Unsubscribe([]schemas.UserID{7})
 		confirm := func(user schemas.UserID) { // everything sent before has been executed
 			t.Helper()
-			if err := bus.Subscribe(t.Context(), []schemas.UserID{user}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{user}))
 		}
 		confirm(8)
 		if n := subscribers(); n != 1 {
@@ -353,9 +334,7 @@ func TestPublishingSurvivesAServerThatForgotTheScript(t *testing.T) {
 		publish(t, bus, change(1, 1, schemas.Offline, schemas.Online))
 		admin := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
 		defer admin.Close()
-		if err := admin.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, admin.ScriptFlush(t.Context()).Err())
 		if sent := publish(t, bus, change(1, 2, schemas.Online, schemas.Away)); sent != 1 {
 			t.Fatalf("sent %d", sent)
 		}
@@ -367,9 +346,7 @@ func TestAMessageThatCannotBeReadIsPassedOver(t *testing.T) {
 	r := redistest.Mini(t)
 	bus := open(t, r)
 	in := listen(t, bus)
-	if err := bus.Subscribe(t.Context(), []schemas.UserID{1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{1}))
 	for _, garbage := range []string{"", "x", "0000000000000001000", "00000000000000010000garbage"} {
 		r.Mini.Publish("presence:live:{1}", garbage)
 	}

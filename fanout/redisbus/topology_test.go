@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -17,9 +18,7 @@ import (
 func openAt(t *testing.T, o redisbus.Options) *redisbus.Bus {
 	t.Helper()
 	bus, err := redisbus.Open(o, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = bus.Close() })
 	return bus
 }
@@ -59,9 +58,7 @@ func TestInAClusterChangesOfEveryUserArriveFromEveryNode(t *testing.T) {
 		users = append(users, id)
 		all = append(all, change(id, int64(id), schemas.Offline, schemas.Online))
 	}
-	if err := bus.Subscribe(t.Context(), users); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bus.Subscribe(t.Context(), users))
 	if sent := publish(t, bus, all...); sent != len(all) {
 		t.Fatalf("sent %d of %d", sent, len(all))
 	}
@@ -94,9 +91,7 @@ func TestASlotThatMovesToAnotherNodeIsFollowed(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	bus := openAt(t, redisbus.Options{Addrs: cluster.Addrs(), Cluster: true})
 	in := listen(t, bus)
-	if err := bus.Subscribe(t.Context(), []schemas.UserID{7}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{7}))
 	var version int64
 	arrives(t, bus, in, 7, &version)
 	owner := cluster.Owner("presence:live:{7}")
@@ -116,9 +111,7 @@ func TestAFailoverBySentinelsIsFollowed(t *testing.T) {
 	watched := redistest.StartWatched(t, "secret")
 	bus := openAt(t, redisbus.Options{Addrs: watched.Addrs(), Master: redistest.MasterName, Password: "secret"})
 	in := listen(t, bus)
-	if err := bus.Subscribe(t.Context(), []schemas.UserID{7}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bus.Subscribe(t.Context(), []schemas.UserID{7}))
 	var version int64
 	arrives(t, bus, in, 7, &version)
 	watched.Master.Kill()

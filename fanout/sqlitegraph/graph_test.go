@@ -8,15 +8,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T) *graph.Store {
 	g, err := Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(g.Close)
 	return g
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
@@ -112,9 +113,7 @@ func TestBadProtobufNamesTheField(t *testing.T) {
 		"beats":              many,
 	} {
 		body, err := proto.Marshal(message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var got refusal
 		w := d.post(string(body), "Content-Type", "application/protobuf")
 		if json.Unmarshal(w.Body.Bytes(), &got) != nil || w.Code != 400 || got.Error.Field != field {
@@ -162,9 +161,7 @@ func TestBombsAreRefusedWithoutUnpackingThem(t *testing.T) {
 	d.wants(d.post(zip.String(), "Content-Encoding", "gzip"), 413, "")
 	var zst bytes.Buffer
 	e, err := zstd.NewWriter(&zst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 100 {
 		e.Write(zeros)
 	}
@@ -217,14 +214,10 @@ func TestLongBodyIs413WithoutReadingIt(t *testing.T) {
 	post := func(body io.Reader, length int64) int {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/presence/heartbeats", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.ContentLength = length
 		answer, err := server.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer answer.Body.Close()
 		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // beatsOf is a body with n beats of as many devices of user 1.
@@ -49,9 +50,7 @@ func TestAUsersTokenHasAtMost32DevicesInARequestAndOthersHaveAny(t *testing.T) {
 func TestAnotherPolicysMaxDevicesHoldsForTheNextRequest(t *testing.T) {
 	t.Parallel()
 	g, err := httpgate.New(config(), &beattest.Log{Partitions: partitions}, ingest.NewMetrics(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	defer func() { _ = g.Run(over) }() // ends what New began

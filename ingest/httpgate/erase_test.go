@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -22,9 +23,7 @@ func TestAnErasureIsAnsweredWithTheDayOnWhichTheLastCopyIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is midnight, 2000-01-01
 		log := &beattest.Log{Partitions: partitions}
 		g, err := httpgate.New(config(), log, ingest.NewMetrics(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var unknown error
 		g.Erases(func(context.Context) (admin.Copies, error) {
 			return admin.Copies{Note: "when it rains", Stay: map[string]time.Duration{"a": 10 * time.Minute, "b": 31 * 24 * time.Hour,

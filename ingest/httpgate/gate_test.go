@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -55,9 +56,7 @@ func start(tb testing.TB, cfg ingest.Config, log beat.Appender) (mux *http.Serve
 func startWith(tb testing.TB, cfg ingest.Config, log beat.Appender, copies httpgate.Copies, more ...func(*httpgate.Gate)) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
 	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	g.Erases(copies)
 	for _, set := range more {
 		set(g)

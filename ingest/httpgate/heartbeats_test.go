@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -70,17 +71,13 @@ func TestProtobufAndCompressedBodiesSayTheSame(t *testing.T) {
 		{UserId: 9007199254740993, DeviceId: 7, DeviceKind: schemas.Mobile, AgeMs: 250, IdleMs: 1000},
 		{UserId: 9223372036854775807, DeviceId: 4294967295, Bye: true},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var zip bytes.Buffer
 	z := gzip.NewWriter(&zip)
 	z.Write([]byte(twoBeats))
 	z.Close()
 	zst, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer zst.Close()
 	for name, c := range map[string]struct {
 		body    string

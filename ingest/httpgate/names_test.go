@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -47,9 +48,7 @@ func TestBeatsAreOfTheUsersWhomTheyName(t *testing.T) {
 		{Name: ann.Text, DeviceId: 7, IdleMs: 1000, UserId: 42}, // an internal id is not read
 		{Name: bob.Text, Tenant: "acme", Device: "phone", DeviceKind: schemas.Mobile},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := map[schemas.UserID]schemas.Beat{}
 	for name, b := range map[schemas.Name]schemas.Beat{
 		ann: {Device: people.DeviceID("", ann.Text, "7"), Kind: schemas.Other, Idle: 1000},
@@ -219,9 +218,7 @@ func TestAGatewayOfSeveralTenantsNamesOneOfThemInEachRequestOrBeat(t *testing.T)
 	t.Cleanup(stop)
 	several := &ingest.Caller{Gateway: "gw", Tenants: []string{"acme", "other-one"}, Bound: true}
 	message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{{Name: "ann", Device: "d", Tenant: "acme"}, {Name: "ann", Device: "d", Tenant: "evil"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct {
 		query, body string
 		status      int

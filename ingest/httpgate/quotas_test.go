@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
@@ -76,13 +77,9 @@ func TestATenantOverItsQuotaOfBeatsDisturbsNoOther(t *testing.T) {
 			d.t.Errorf("written are %v", got)
 		}
 		message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{{Name: "ann", Device: "d", Tenant: "acme"}, {Name: "ann", Device: "d", Tenant: "other-one"}}})
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		must.Do(d.t, err)
 		got := new(pb.HeartbeatsResponse)
-		if err := proto.Unmarshal(d.post(string(message), "Content-Type", "application/protobuf", "Accept", "application/protobuf").Body.Bytes(), got); err != nil {
-			d.t.Fatal(err)
-		}
+		must.Do(d.t, proto.Unmarshal(d.post(string(message), "Content-Type", "application/protobuf", "Accept", "application/protobuf").Body.Bytes(), got))
 		want := &pb.HeartbeatsResponse{Accepted: 1, Refused: []*pb.RefusedBeats{{Tenant: "acme", Quota: "beats_per_second_per_process", Beats: []uint32{0}, RetryAfterMs: 500}}}
 		if !proto.Equal(got, want) {
 			d.t.Errorf("in Protobuf: %v, want %v", got, want)

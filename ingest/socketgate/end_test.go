@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -78,9 +79,7 @@ func TestPeerThatDoesNotReadIsCutOffWhenStopping(t *testing.T) {
 func (d endpoint) raw(query string) net.Conn {
 	d.t.Helper()
 	conn, err := d.http.Transport.(*http.Transport).DialContext(context.Background(), "", "")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 	d.t.Cleanup(func() { _ = conn.Close() })
 	fmt.Fprintf(conn, "GET /presence/connect?%s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", query)
@@ -186,13 +185,9 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 	took := make(chan beattest.Written, 1000)
 	log := &beattest.Log{Partitions: 4, Took: func(w beattest.Written) { took <- w }}
 	c, err := beat.New(beat.Config{GatewayID: "ingest-1", Partitions: 4}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gate, err := socketgate.New(config(), c, nil, ingest.NewMetrics(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- gate.Run(ctx) }()
@@ -208,9 +203,7 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 	plain.Body.Close()
 	dial := func(query string) *websocket.Conn {
 		conn, _, err := websocket.Dial(t.Context(), server.URL+"/presence/connect?"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return conn
 	}
 	leaves, stays := dial(phone), dial("user_id=2&device_id=8")
@@ -234,9 +227,7 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 	}
 	await(1, false)
 	await(2, false)
-	if err := leaves.Close(websocket.StatusNormalClosure, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, leaves.Close(websocket.StatusNormalClosure, ""))
 	await(1, true)
 	reading := make(chan error, 1)
 	go func() {
@@ -248,15 +239,11 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 		}
 	}()
 	stop()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	if err := <-reading; websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Fatalf("ended with %v, want 1001", err)
 	}
-	if err := c.Close(deadline); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close(deadline))
 	written := log.Written()
 	last := written[len(written)-1]
 	if !last.Draining || last.Partition != schemas.PartitionOf(2, 4) || saw(log.Beats(), 2, true) {

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"go.uber.org/goleak"
+
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/socketgate"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -122,9 +124,7 @@ func inBubbleOf(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, quo
 	synctest.Test(t, func(t *testing.T) {
 		beats := &recorder{}
 		g, err := socketgate.New(cfg, beats, open, ingest.NewMetrics(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if quotas != nil {
 			g.BoundTenants(tenantstest.Accounts(t, quotas...))
 		}
@@ -175,9 +175,7 @@ func (d endpoint) connect(query string, options ...func(*websocket.DialOptions))
 		option(o)
 	}
 	conn, _, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+query, o)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 	p := &peer{conn, d.t, make(chan string, 1000), make(chan error, 1)}
 	go func() {
 		for {

@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -53,9 +54,7 @@ func TestASocketIsOfTheUserWhomItNames(t *testing.T) {
 func refused(t *testing.T, cfg ingest.Config, query string, caller *ingest.Caller) (int, string) {
 	t.Helper()
 	g, err := socketgate.New(cfg, &recorder{}, nil, ingest.NewMetrics(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	mux := http.NewServeMux()
 	g.Routes(mux)
 	r := httptest.NewRequest(http.MethodGet, "/presence/connect?"+query, nil)

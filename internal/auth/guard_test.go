@@ -29,6 +29,7 @@ import (
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -45,9 +46,7 @@ func guard(t *testing.T, change func(*auth.Config)) http.Handler {
 		change(&c)
 	}
 	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	type key struct{}
 	return g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, _ := r.Context().Value(key{}).(*auth.Caller)
@@ -93,9 +92,7 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, c jwt.MapClaims, kid 
 		token.Header["kid"] = kid
 	}
 	text, err := token.SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -110,9 +107,7 @@ func critical(t *testing.T) string {
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims(nil))
 	token.Header["crit"] = []string{"b64"}
 	text, err := token.SignedString([]byte(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -131,9 +126,7 @@ func TestTokensThatDoNotHoldAreRefused(t *testing.T) {
 	h := guard(t, nil)
 	parts := strings.Split(good(t, nil), ".")
 	forged, err := json.Marshal(claims(map[string]any{"sub": "43"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, c := range map[string]struct {
 		token  string
 		status int
@@ -189,32 +182,22 @@ func TestTokensThatDoNotHoldAreRefused(t *testing.T) {
 func TestPublicKeysAreNoSecrets(t *testing.T) {
 	t.Parallel()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	set := func(list ...map[string]any) []byte {
 		text, err := json.Marshal(map[string]any{"keys": list})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return text
 	}
 	n := base64.RawURLEncoding.EncodeToString(private.N.Bytes())
 	e := base64.RawURLEncoding.EncodeToString(big.NewInt(int64(private.E)).Bytes())
 	jwks := set(map[string]any{"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256", "n": n, "e": e})
 	file := filepath.Join(t.TempDir(), "jwks.json")
-	if err := os.WriteFile(file, jwks, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, jwks, 0o600))
 	h := guard(t, func(c *auth.Config) { c.Secret, c.JWKS = keys.Secret{}, file })
 	der, err := x509.MarshalPKIXPublicKey(crypto.PublicKey(&private.PublicKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	for name, c := range map[string]struct {
 		token  string
@@ -240,13 +223,9 @@ func TestRSAKeysThatAreTooShortSignNothing(t *testing.T) {
 		t.Skip(err)
 	}
 	text, err := json.Marshal(map[string]any{"keys": []any{map[string]any{"kty": "RSA", "kid": "one", "n": base64.RawURLEncoding.EncodeToString(private.N.Bytes()), "e": "AQAB"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	file := filepath.Join(t.TempDir(), "jwks.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o600))
 	c := auth.Defaults()
 	c.JWKS = file
 	if _, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "less than 2048 bits") {
@@ -260,9 +239,7 @@ func TestKeysThatCannotBeFetchedAreNotTheCallersFault(t *testing.T) {
 	t.Cleanup(server.Close)
 	h := guard(t, func(c *auth.Config) { c.Secret, c.JWKS = keys.Secret{}, server.URL })
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+sign(t, jwt.SigningMethodES256, private, claims(nil), "one"))
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		t.Fatal(answer.StatusCode, answer.Header)
@@ -441,9 +418,7 @@ func TestEveryBeatOfARequestIsChargedToItsUserAndARequestThatNeverFitsIsRefusedA
 	c := auth.Defaults()
 	c.Secret, c.Requests = keys.Secret{Value: secret}, 10 // 50 at once
 	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	of := func(user schemas.UserID) *auth.Caller { return &auth.Caller{User: user} }
 	if wait, most := g.Charge(of(1), 49); wait != 0 || most != 0 {
 		t.Errorf("49 beats have to wait %s, and no more than %d fit", wait, most)

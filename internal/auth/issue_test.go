@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -25,9 +26,7 @@ func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 	now := time.Now()
 	until := time.Unix(now.Add(time.Hour).Unix(), 0)
 	v, err := newVerifier(t.Context(), config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, who := range []Caller{
 		{User: 9223372036854775807, Scopes: []string{Beat, Read}, Until: until},
 		{Gateway: "gw-1", Scopes: []string{Beat}, Until: until},
@@ -38,9 +37,7 @@ func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 		{Gateway: "gw-1", Tenants: []string{"", "acme", "other-one"}, Scopes: []string{Beat}, Until: until},
 	} {
 		token, err := Issue(config, who, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		v.users = people
 		if who.User != 0 && who.Name.Text == "" {
 			v.users = identity.Users{}

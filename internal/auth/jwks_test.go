@@ -13,18 +13,16 @@ import (
 	"testing"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestAnIssuerThatWithdrawsAllItsKeysVerifiesNothing(t *testing.T) {
 	t.Parallel()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	point, err := private.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	part := base64.RawURLEncoding.EncodeToString
 	key := fmt.Sprintf(`{"kty":"EC","crv":"P-256","kid":"one","alg":"ES256","x":%q,"y":%q}`, part(point[1:33]), part(point[33:]))
 	forEncryption := fmt.Sprintf(`{"kty":"EC","use":"enc","crv":"P-256","kid":"one","x":%q,"y":%q}`, part(point[1:33]), part(point[33:]))
@@ -43,9 +41,7 @@ func TestAnIssuerThatWithdrawsAllItsKeysVerifiesNothing(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, set) }))
 		k := newKeys(func() {})
 		k.url, k.log = server.URL, slog.New(slog.DiscardHandler)
-		if err := k.fetch(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.fetch(t.Context()))
 		set = withdrawn
 		err := k.fetch(t.Context())
 		if _, refused := k.key(signed); (refused == nil) != verifies || errors.Is(err, errNoneUsable) == verifies {

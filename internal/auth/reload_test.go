@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // reloading is a guard whose settings change.
@@ -65,19 +66,13 @@ func (r *reloading) answers(what, token string, want int) {
 func ec(t *testing.T, kid string) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	point, err := private.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 	set, err := json.Marshal(map[string]any{"keys": []any{map[string]any{"kty": "EC", "crv": "P-256", "kid": kid, "alg": "ES256",
 		"x": text(point[1:33]), "y": text(point[33:])}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return private, set
 }
 
@@ -85,9 +80,7 @@ func TestAReloadReadsTheKeysOfAFileAgainAndABadFileChangesNothing(t *testing.T) 
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	write := func(set []byte) {
-		if err := os.WriteFile(file, set, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, set, 0o600))
 	}
 	one, first := ec(t, "one")
 	two, second := ec(t, "two")
@@ -103,9 +96,7 @@ func TestAReloadReadsTheKeysOfAFileAgainAndABadFileChangesNothing(t *testing.T) 
 	r.answers("the first key after a bad file", before, http.StatusOK)
 	write(second)
 	r.answers("the second key before the reload", after, http.StatusUnauthorized)
-	if err := r.reload(func(*auth.Config) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.reload(func(*auth.Config) {}))
 	r.answers("the second key", after, http.StatusOK)
 	r.answers("the first key after the reload", before, http.StatusUnauthorized)
 }
@@ -120,17 +111,13 @@ func TestAReloadWaitsForTheKeysOfAnotherIssuer(t *testing.T) {
 		return server.URL
 	}
 	old := filepath.Join(t.TempDir(), "jwks.json")
-	if err := os.WriteFile(old, first, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(old, first, 0o600))
 	r := newReloading(t, func(c *auth.Config) { c.JWKS = old })
 	if err := r.reload(func(c *auth.Config) { c.JWKS = serving(http.StatusNotFound, nil) }); err == nil {
 		t.Error("an issuer without keys was taken over")
 	}
 	r.answers("the first key", sign(t, jwt.SigningMethodES256, one, claims(nil), "one"), http.StatusOK)
-	if err := r.reload(func(c *auth.Config) { c.JWKS = serving(http.StatusOK, second) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.reload(func(c *auth.Config) { c.JWKS = serving(http.StatusOK, second) }))
 	r.answers("the second key", sign(t, jwt.SigningMethodES256, two, claims(nil), "two"), http.StatusOK)
 }
 
@@ -152,15 +139,11 @@ func TestAReloadChangesLimitsAndLeavesTheOthersAsTheyAre(t *testing.T) {
 	if err := r.reload(func(c *auth.Config) { c.Requests = -1 }); err == nil {
 		t.Error("a negative limit was taken over")
 	}
-	if err := r.reload(func(c *auth.Config) { c.Requests = 1 }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.reload(func(c *auth.Config) { c.Requests = 1 }))
 	if n := refused(); n < 10 {
 		t.Errorf("%d of 20 were refused by a limit of 1 with a burst of 5", n)
 	}
-	if err := r.reload(func(c *auth.Config) { c.Connects = 7 }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.reload(func(c *auth.Config) { c.Connects = 7 }))
 	if n := refused(); n < 15 {
 		t.Errorf("%d of 20 were refused: another setting gave callers a new burst", n)
 	}
@@ -170,9 +153,7 @@ func TestAReloadKeepsHowUsersAreNamed(t *testing.T) {
 	t.Parallel()
 	const other = "another secret of at least 32 bytes"
 	r := newReloading(t, func(c *auth.Config) { c.Secret, c.Users = keys.Secret{Value: secret}, identity.Named(identity.Key{1}) })
-	if err := r.reload(func(c *auth.Config) { c.Secret, c.Users = keys.Secret{Value: other}, identity.Users{} }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.reload(func(c *auth.Config) { c.Secret, c.Users = keys.Secret{Value: other}, identity.Users{} }))
 	named := claims(map[string]any{"sub": "anna", "tenant": "acme"})
 	r.answers("a user with a name", sign(t, jwt.SigningMethodHS256, []byte(other), named, ""), http.StatusOK)
 	r.answers("the secret before", sign(t, jwt.SigningMethodHS256, []byte(secret), named, ""), http.StatusUnauthorized)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -22,9 +23,7 @@ func opened(t *testing.T, token string, act func(*auth.Term)) {
 	c := auth.Defaults()
 	c.Secret, c.Leeway = keys.Secret{Value: secret}, 0
 	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h := g.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		act(auth.TermOf(r.Context()))
 	}), func(*http.Request) auth.Need { return auth.Need{Scope: auth.Read, Connects: true} },

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestASecretInAFileIsReadOnceASecondAndAShortOneIsRefused(t *testing.T) {
@@ -24,9 +25,7 @@ func TestASecretInAFileIsReadOnceASecondAndAShortOneIsRefused(t *testing.T) {
 		pass  time.Duration
 		want  string
 	}{{one, 0, one}, {two, 999 * time.Millisecond, one}, {two, time.Millisecond, two}, {"short", time.Hour, two}, {"", time.Hour, two}} {
-		if err := os.WriteFile(file, []byte(step.write), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(step.write), 0o600))
 		now = now.Add(step.pass)
 		if got, err := signer.key(nil); err != nil || string(got.([]byte)) != step.want {
 			t.Errorf("after %s the key is %s %v, want %s", step.pass, got, err, step.want)

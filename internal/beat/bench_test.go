@@ -7,9 +7,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/schemas"
 	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/testkit/must"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,9 +23,7 @@ func (nowhere) Append(_ context.Context, _ schemas.Outgoing, done func(error)) {
 
 func newClient(tb testing.TB, partitions int32) *beat.Buffer {
 	c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	tb.Cleanup(func() {
 		if err := c.Close(context.Background()); err != nil {
 			tb.Error(err)
@@ -38,9 +38,7 @@ func BenchmarkBeat(b *testing.B) {
 	const devices = 100_000
 	c := newClient(b, 12)
 	for user := range schemas.UserID(devices) {
-		if err := c.Beat(user+1, nil, 1, schemas.Mobile, 0); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, c.Beat(user+1, nil, 1, schemas.Mobile, 0))
 	}
 	var lane atomic.Int64
 	b.ReportAllocs()
@@ -70,9 +68,7 @@ func closed(t *testing.T, c *beat.Buffer) {
 func TestRepeatedBeatsDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer closed(t, c)
 		beat := func() {
 			for user := range schemas.UserID(100) {
@@ -101,15 +97,11 @@ func TestADeviceCostsAtMost200BytesOfMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
 		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer closed(t, c)
 		for range 5 { // beating more often costs nothing
 			for user := range schemas.UserID(devices) {
-				if err := c.Beat(user+1, nil, 1, schemas.Mobile, 0); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.Beat(user+1, nil, 1, schemas.Mobile, 0))
 			}
 		}
 		per := (heap() - before) / devices

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -35,9 +36,7 @@ func inBubble(t *testing.T, test func(g gateway)) {
 
 func (g gateway) beat(user schemas.UserID, idle time.Duration) {
 	g.t.Helper()
-	if err := g.Beat(user, nil, 7, schemas.Mobile, idle); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Do(g.t, g.Beat(user, nil, 7, schemas.Mobile, idle))
 }
 
 // pass lets virtual time go by.
@@ -57,9 +56,7 @@ func TestFirstBeatAndByeLeaveWithin10ms(t *testing.T) {
 		}
 		pass(2500 * time.Millisecond)
 		said := time.Now()
-		if err := g.Bye(2, 7); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Bye(2, 7))
 		pass(10 * time.Millisecond)
 		w := g.log.Written()
 		last := w[len(w)-1]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,16 +25,12 @@ func TestCloseWritesWhatIsHeldThenDrains(t *testing.T) {
 		g.beat(1, 0)
 		g.beat(other, 0)
 		pass(100 * time.Millisecond)
-		if err := g.Bye(other, 7); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Bye(other, 7))
 		pass(2 * time.Second)
 		g.beat(1, time.Second) // a repeat: would wait for the next flush
 		ctx, cancel := context.WithTimeout(g.t.Context(), time.Second)
 		defer cancel()
-		if err := g.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Close(ctx))
 		w := g.log.Written()
 		own := slices.DeleteFunc(slices.Clone(w), func(w beattest.Written) bool { return w.Partition != schemas.PartitionOf(1, partitions) })
 		last, before := own[len(own)-1], own[len(own)-2]
@@ -72,9 +69,7 @@ func TestCloseWaitsOutAShortOutage(t *testing.T) {
 		ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Second)
 		defer cancel()
 		tried := g.log.Tried()
-		if err := g.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Close(ctx))
 		if n := g.log.Tried() - tried; n > 100 {
 			t.Fatalf("%d attempts in 2 s: that is a tight loop", n)
 		}
@@ -108,18 +103,12 @@ func TestCloseRightAfterTheReportsWritesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &beattest.Log{Partitions: partitions, Delay: 20 * time.Millisecond}
 		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		const users = 10_000
 		for user := range schemas.UserID(users) {
-			if err := c.Beat(user+1, nil, 7, schemas.Web, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Beat(user+1, nil, 7, schemas.Web, 0))
 		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Close(t.Context()))
 		if n := len(log.Beats()); n != users {
 			t.Fatalf("%d beats, want %d", n, users)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -16,9 +17,7 @@ func inQuiet(t *testing.T, test func(g gateway)) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &beattest.Log{Partitions: partitions}
 		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		test(gateway{c, t, log, time.Now()})
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -53,9 +52,7 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 	open := func(g gateway) *beat.Connection {
 		t.Helper()
 		k, err := g.Connect(1, nil, 7, schemas.Web, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return k
 	}
 	// says tells whether the newest report of the device is a bye.
@@ -102,9 +99,7 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 	inQuiet(t, func(g gateway) {
 		silent, alive := open(g), open(g)
 		pass(23 * time.Second) // more than one and a half heartbeat intervals
-		if err := alive.Beat(0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, alive.Beat(0))
 		bye(alive)
 		says(g, true, "the other has long been silent")
 		silent.Drop()
@@ -113,9 +108,7 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 		g.Follow(beat.Config{HeartbeatInterval: 5 * time.Second})
 		silent, alive := open(g), open(g)
 		pass(8 * time.Second) // more than one and a half of the intervals that are in force now
-		if err := alive.Beat(0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, alive.Beat(0))
 		bye(alive)
 		says(g, true, "the other has been silent for long, by another policy")
 		silent.Drop()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,14 +21,10 @@ func TestFramesNameTheUsersOfBeats(t *testing.T) {
 			if user == 17 {
 				name = &ann
 			}
-			if err := g.Beat(user, name, 7, schemas.Mobile, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, g.Beat(user, name, 7, schemas.Mobile, 0))
 		}
 		k, err := g.Connect(99, &schemas.Name{Text: "bob"}, 7, schemas.Web, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		pass(2 * time.Second)
 		got := map[schemas.UserID]schemas.Name{}
 		for _, w := range g.log.Written() {
@@ -48,14 +45,10 @@ func TestFramesNameTheUsersOfBeats(t *testing.T) {
 func TestRepeatedBeatsByNameDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer closed(t, c)
 		k, err := c.Connect(1, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		synctest.Wait()
 		if n := testing.AllocsPerRun(100, func() { _ = k.Beat(0) }); n != 0 {
 			t.Errorf("%v allocations", n)
@@ -86,9 +79,7 @@ func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T)
 			}
 			for i := range tabs {
 				k, err := g.Connect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				tabs[i] = k
 			}
 			pass(58 * time.Second)
@@ -113,9 +104,7 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 	inBubble(t, func(g gateway) {
 		ann := schemas.Name{Tenant: "acme", Text: "ann"}
 		k, err := g.Connect(17, &ann, 7, schemas.Web, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, erased := range [][]schemas.UserID{nil, {99, 17}, {18}} {
 			pass(15 * time.Second)
 			g.Erased(erased)
@@ -142,14 +131,10 @@ func TestErasedUsersTakeABoundedMemoryHoweverManyPartitionsThereAre(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 256
 		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer closed(t, c)
 		for user := schemas.UserID(1); user <= 20*partitions; user++ { // some in each
-			if err := c.Beat(user, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Beat(user, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0))
 		}
 		heap := func() float64 {
 			var m runtime.MemStats

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,9 +29,7 @@ func idle(user schemas.UserID, d time.Duration) Report {
 func add(t *testing.T, q *Queue, now time.Duration, r Report) (hurry bool) {
 	t.Helper()
 	hurry, err := q.Add(now, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return hurry
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -40,9 +41,7 @@ func TestACursorComesBackToItsDeploymentAndItsUsersOnly(t *testing.T) {
 		users, p := draw(t)
 		ours, theirs := &Key{1}, &Key{2}
 		sealed, err := Parse(ours.Seal(users, p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, ok := sealed.Open(ours, users); !ok || !reflect.DeepEqual(got, p) {
 			t.Fatalf("%+v %v, want %+v", got, ok, p)
 		}
@@ -100,9 +99,7 @@ func TestACursorOfManyUsersInFewBytesAllocatesNothingForThem(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for range rounds {
 		sealed, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, ok := sealed.Open(&Key{1}, []schemas.UserID{1}); ok {
 			t.Fatal("it is of other users")
 		}
@@ -146,9 +143,7 @@ func TestEveryNodeUsesTheKeyOfTheDeploymentAndRestoresOneThatIsLost(t *testing.T
 		t.Helper()
 		k.when = time.Time{} // it is time to look again
 		key, err := k.Key(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return *key
 	}
 	one, two, three := NewKeys(keep), NewKeys(keep), NewKeys(keep)

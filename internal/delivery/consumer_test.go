@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -67,9 +68,7 @@ func newConsumer(t *testing.T, config Config, c interface {
 	t.Helper()
 	l := &letters{}
 	made, err := NewConsumer(config, c.Deliver, nil, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return made, l
 }
 
@@ -101,9 +100,7 @@ func TestARecipientReceivesEachVersionOnceAndNoneOlder(t *testing.T) {
 		batch(item(1, 7, 10, 1, 2), item(2, 7, 10, 2, 3), item(3, 8, 10, 1)),
 		batch(item(1, 7, 10, 1, 2), item(4, 7, 9, 1, 4), item(5, 7, 11, 1)),
 	} {
-		if err := apply(c, t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), b))
 	}
 	got := map[string][]schemas.UserID{}
 	for _, n := range f.told {
@@ -134,9 +131,7 @@ func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 		c, l := newConsumer(t, config, f)
 		c.jitter = func(d time.Duration) time.Duration { return d }
 		begun := time.Now()
-		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1), item(2, 8, 10, 1))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(item(1, 7, 10, 1), item(2, 8, 10, 1))))
 		if len(l.reasons) != 1 || !errors.Is(l.reasons[0], errAway) || !strings.Contains(l.reasons[0].Error(), "5 times") {
 			t.Errorf("sent to the dead-letter topic: %v", l.reasons)
 		}
@@ -175,9 +170,7 @@ func TestNothingOfAUserHiddenMeanwhileIsDeliveredOrTriedAgain(t *testing.T) {
 			}
 			return false
 		}
-		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1), item(3, 8, 11, 1), item(4, 9, 10, 1))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1), item(3, 8, 11, 1), item(4, 9, 10, 1))))
 		if len(l.reasons) != 0 || time.Since(begun) > 3*time.Second {
 			t.Errorf("dead letters %v after %s", l.reasons, time.Since(begun))
 		}
@@ -290,9 +283,7 @@ func TestIfHiddenUsersAreShownAsOfflineTheirBeingOfflineIsDelivered(t *testing.T
 	c.hiddenAfter = func(schemas.UserID, schemas.Version) bool { return true }
 	came, left := item(1, 7, 10, 1), item(2, 7, 11, 1)
 	left.Delivery.Transition.From, left.Delivery.Transition.To = schemas.Online, schemas.Offline
-	if err := apply(c, t.Context(), batch(came, left)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, apply(c, t.Context(), batch(came, left)))
 	if len(f.told) != 1 || f.told[0].Transition.Version != 11 {
 		t.Errorf("told %+v", f.told)
 	}
@@ -319,9 +310,7 @@ func TestWhoMayNotSeeTheUserWhenATryBeginsReceivesNothing(t *testing.T) {
 			}
 			return refused, nil
 		})
-		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2, 3, 9))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(item(1, 7, 10, 1, 2, 3, 9))))
 		if err := apply(c, t.Context(), batch(item(2, 8, 10, 9))); err != nil { // nobody is left
 			t.Fatal(err)
 		}
@@ -346,9 +335,7 @@ func TestWhileTheRecipientsCannotBeDecidedNothingIsDeliveredOrGivenUp(t *testing
 			}
 			return nil, nil
 		})
-		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(item(1, 7, 10, 1))))
 		if len(f.tries) != 1 || len(f.told) != 1 || len(l.reasons) != 0 {
 			t.Errorf("tried %d times, told %d, %d dead letters", len(f.tries), len(f.told), len(l.reasons))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -57,9 +58,7 @@ func TestAChannelServesItsTenantsAlone(t *testing.T) {
 			f := &fake{}
 			consumer, _ := newConsumer(t, Defaults(), f)
 			consumer.Serve(c.tenants)
-			if err := apply(consumer, t.Context(), batch(of(1, "a"), of(2, "b"), of(3, ""), of(4, "a"))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, apply(consumer, t.Context(), batch(of(1, "a"), of(2, "b"), of(3, ""), of(4, "a"))))
 			var sent []schemas.UserID
 			for _, n := range f.told {
 				sent = append(sent, n.Transition.User)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -43,9 +44,7 @@ func TestOfOneUserEverythingComesInOrderAndOfOthersMeanwhile(t *testing.T) {
 			items = append(items, item(int64(len(items)), 7, version, 1), item(int64(len(items)+1), 8, version, 1))
 		}
 		begun := time.Now()
-		if err := apply(c, t.Context(), batch(items...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(items...)))
 		for _, user := range []schemas.UserID{7, 8} {
 			if !slices.Equal(s.told[user], []schemas.Version{10, 11, 12, 13, 14}) {
 				t.Errorf("of %d it is told %v", user, s.told[user])

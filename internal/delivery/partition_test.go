@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -22,9 +23,7 @@ func TestDeliveriesToOneRecipientStayInOrderThroughFailures(t *testing.T) {
 		}}
 		c, l := newConsumer(t, Defaults(), f)
 		for version := schemas.Version(10); version < 30; version++ {
-			if err := c.Apply(t.Context(), batch(item(int64(version), 7, version, 1))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Apply(t.Context(), batch(item(int64(version), 7, version, 1))))
 		}
 		c.partition(t.Context(), 3).work.Wait()
 		var got []schemas.Version
@@ -85,9 +84,7 @@ func TestADeliveryStaysInProgressUntilItsDeadLetterIsWritten(t *testing.T) {
 			}
 			return l.setAside(ctx, r, reason)
 		}
-		if err := c.Apply(t.Context(), batch(item(5, 7, 10, 1))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Apply(t.Context(), batch(item(5, 7, 10, 1))))
 		synctest.Wait()
 		if first, inHand := c.InHand(3); !inHand || first != 5 {
 			t.Errorf("in hand from %d, %t", first, inHand)

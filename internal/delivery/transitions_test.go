@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,9 +32,7 @@ func TestAChannelOfAllTransitionsSendsEachVersionOnceInOrderThroughFailures(t *t
 		}}
 		c, l := newConsumer(t, Defaults(), f)
 		items := []Item{item(1, 7, 10), item(2, 7, 11), item(3, 7, 10), item(4, 8, 10), item(5, 7, 12), item(6, 7, 12)}
-		if err := apply(c, t.Context(), batch(items...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(items...)))
 		got := map[schemas.UserID][]schemas.Version{}
 		for _, n := range f.told {
 			got[n.Transition.User] = append(got[n.Transition.User], n.Transition.Version)
@@ -61,17 +60,11 @@ func TestOfAUserWhoHidesAChannelOfAllTransitionsSendsTheHideAndNothingElse(t *te
 		var hidden atomic.Int64 // the newest transition of the hidden user
 		c, err := NewConsumer(Defaults(), f.Deliver, func(_ schemas.UserID, version schemas.Version) bool { return hidden.Load() > int64(version) },
 			nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Apply(t.Context(), batch(item(1, 7, 10), item(2, 7, 11))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, c.Apply(t.Context(), batch(item(1, 7, 10), item(2, 7, 11))))
 		synctest.Wait()
 		hidden.Store(14)
-		if err := apply(c, t.Context(), batch(hide(3, 7, 12), Item{Record: schemas.Record{Offset: 4}}, Item{Record: schemas.Record{Offset: 5}})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(hide(3, 7, 12), Item{Record: schemas.Record{Offset: 4}}, Item{Record: schemas.Record{Offset: 5}})))
 		if len(f.told) != 1 || f.told[0].Transition.Version != 12 {
 			t.Errorf("sent %v, want the hide alone", f.told)
 		}
@@ -115,26 +108,18 @@ func TestNothingFromBeforeAnErasureIsSentNotEvenAHideAndNotAfterARestart(t *test
 		}}
 		consumer := func() *Consumer {
 			c, err := NewConsumer(Defaults(), f.Deliver, nil, nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			c.WithholdErased(func(user schemas.UserID, version schemas.Version) bool {
 				return user == 7 && erased.Load() > int64(version)
 			})
 			return c
 		}
 		c := consumer()
-		if err := c.Apply(t.Context(), batch(item(1, 7, 10), hide(2, 7, 11), item(3, 8, 10))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Apply(t.Context(), batch(item(1, 7, 10), hide(2, 7, 11), item(3, 8, 10))))
 		synctest.Wait()
 		erased.Store(12)
-		if err := apply(c, t.Context(), batch(item(4, 7, 12), item(5, 7, 13))); err != nil {
-			t.Fatal(err)
-		}
-		if err := apply(consumer(), t.Context(), batch(item(1, 7, 10), hide(2, 7, 11), item(4, 7, 12))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, apply(c, t.Context(), batch(item(4, 7, 12), item(5, 7, 13))))
+		must.Do(t, apply(consumer(), t.Context(), batch(item(1, 7, 10), hide(2, 7, 11), item(4, 7, 12))))
 		var sent []schemas.Version
 		for _, n := range f.told {
 			if n.Transition.User == 7 {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestATransactionThatAKillLeftOpenIsNotVisibleAndConcealsNothingAfterIt(t *testing.T) {
@@ -19,24 +21,16 @@ func TestATransactionThatAKillLeftOpenIsNotVisibleAndConcealsNothingAfterIt(t *t
 		t.Helper()
 		c := client(t, k.Addrs(), kgo.TransactionalID("one"))
 		defer c.Close()
-		if err := c.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: []byte(value)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		if err := end(c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.BeginTransaction())
+		must.Do(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: []byte(value)}).FirstErr())
+		must.Do(t, end(c))
 	}
 	commit := func(c *kgo.Client) error { return c.EndTransaction(context.Background(), kgo.TryCommit) }
 	// killed takes up a copy of the data as it is on disk now.
 	killed := func() *Kafka {
 		t.Helper()
 		into := t.TempDir()
-		if err := os.CopyFS(into, os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(into, os.DirFS(dir)))
 		dir = into
 		return start(t, KafkaConfig{DataDir: into})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // written is what a test writes to a compacted topic: users in transactions, one in three of which is aborted.
@@ -17,21 +19,15 @@ func written(t *testing.T, addrs []string, round int, want map[string]string) {
 	t.Helper()
 	c := client(t, addrs, kgo.TransactionalID("one"))
 	for i := range 30 {
-		if err := c.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.BeginTransaction())
 		r := &kgo.Record{Topic: "log", Key: fmt.Append(nil, "user ", i%7), Value: fmt.Append(nil, "round ", round, " ", i),
 			Headers: []kgo.RecordHeader{{Key: "i", Value: fmt.Append(nil, i)}}}
 		if i%10 == 9 {
 			r.Value = nil
 		}
-		if err := c.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.ProduceSync(t.Context(), r).FirstErr())
 		commit := i%3 != 0
-		if err := c.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)))
 		if commit {
 			want[string(r.Key)] = string(r.Value)
 		}
@@ -43,9 +39,7 @@ func written(t *testing.T, addrs []string, round int, want map[string]string) {
 func end(t *testing.T, addrs []string) int64 {
 	t.Helper()
 	ends, err := kadm.NewClient(client(t, addrs)).ListEndOffsets(t.Context(), "log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o, _ := ends.Lookup("log", 0)
 	return o.Offset
 }
@@ -53,9 +47,7 @@ func end(t *testing.T, addrs []string) int64 {
 func size(t *testing.T, dir string) (bytes int64) {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, "partitions", "log-0", "0.dat"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return info.Size()
 }
 
@@ -66,9 +58,7 @@ func TestStartsCompactWhatWasWrittenSinceAndKeepTheNewestOfEachKey(t *testing.T)
 	var first int64
 	for round := range 6 {
 		k, err := StartKafka(KafkaConfig{DataDir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if round == 0 {
 			topic(t, k.Addrs(), "log", map[string]string{"cleanup.policy": "compact"})
 		} else {
@@ -96,9 +86,7 @@ func TestStartsCompactWhatWasWrittenSinceAndKeepTheNewestOfEachKey(t *testing.T)
 			dir = copied(t, dir) // a kill
 			t.Cleanup(k.Close)
 		}
-		if err := compactDir(dir, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, compactDir(dir, time.Now()))
 		if round == 0 {
 			first = size(t, dir)
 		} else if now := size(t, dir); now > first+first/4 {
@@ -115,21 +103,15 @@ func TestOldTombstonesAreRemovedAndLateReadersGoOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	k, err := StartKafka(KafkaConfig{DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	topic(t, k.Addrs(), "log", map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "60000"})
 	c := client(t, k.Addrs())
 	for _, r := range []*kgo.Record{{Key: []byte("gone"), Value: []byte("anna@example.com")}, {Key: []byte("here"), Value: []byte("is")}, {Key: []byte("gone")}} {
 		r.Topic = "log"
-		if err := c.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.ProduceSync(t.Context(), r).FirstErr())
 	}
 	k.Close()
-	if err := compactDir(dir, time.Now().Add(2*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, compactDir(dir, time.Now().Add(2*time.Minute)))
 	k = start(t, KafkaConfig{DataDir: dir})
 	if got := consume(t, k.Addrs(), "log", 1); len(got) != 1 || string(got[0].Key) != "here" || got[0].Offset != 1 {
 		t.Errorf("%d records, the first is %+v", len(got), got[0])

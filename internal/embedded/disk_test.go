@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestAClusterThatCannotWriteAcknowledgesNothingMoreAndIsWholeAfterwards(t *testing.T) {
@@ -18,23 +20,17 @@ func TestAClusterThatCannotWriteAcknowledgesNothingMoreAndIsWholeAfterwards(t *t
 	dir := t.TempDir()
 	failed := make(chan error, 1)
 	k, err := StartKafka(KafkaConfig{DataDir: dir, Failed: func(err error) { failed <- err }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	topic(t, k.Addrs(), "log", nil)
 	topic(t, k.Addrs(), "more", nil)
 	c := client(t, k.Addrs())
 	acknowledged := 0
 	for acknowledged < lines {
-		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: fmt.Append(nil, acknowledged)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: fmt.Append(nil, acknowledged)}).FirstErr())
 		acknowledged++
 	}
 	// The directory of another topic cannot be made.
-	if err := os.WriteFile(filepath.Join(dir, "partitions", "more-0"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "partitions", "more-0"), nil, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	answered := make(chan error, 2)
@@ -50,9 +46,7 @@ func TestAClusterThatCannotWriteAcknowledgesNothingMoreAndIsWholeAfterwards(t *t
 	}
 	cancel()
 	k.Close()
-	if err := os.Remove(filepath.Join(dir, "partitions", "more-0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, "partitions", "more-0")))
 	k = start(t, KafkaConfig{DataDir: dir})
 	for i, r := range consume(t, k.Addrs(), "log", acknowledged) {
 		if string(r.Value) != fmt.Sprint(i) {

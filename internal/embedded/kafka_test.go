@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // brokers gives the addresses of each cluster that the contract is held to.
@@ -33,9 +35,7 @@ func brokers(t *testing.T, test func(t *testing.T, addrs []string)) {
 func start(t *testing.T, cfg KafkaConfig) *Kafka {
 	t.Helper()
 	k, err := StartKafka(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(k.Close)
 	return k
 }
@@ -43,9 +43,7 @@ func start(t *testing.T, cfg KafkaConfig) *Kafka {
 func client(t *testing.T, addrs []string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addrs...), kgo.MetadataMinAge(50 * time.Millisecond)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -57,9 +55,7 @@ func topic(t *testing.T, addrs []string, name string, config map[string]string) 
 		settings[k] = &v
 	}
 	response, err := kadm.NewClient(client(t, addrs)).CreateTopic(t.Context(), 1, 1, settings, name)
-	if err := errors.Join(err, response.Err); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, response.Err))
 }
 
 func consume(t *testing.T, addrs []string, name string, n int) []*kgo.Record {
@@ -71,9 +67,7 @@ func consume(t *testing.T, addrs []string, name string, n int) []*kgo.Record {
 	var all []*kgo.Record
 	for len(all) < n {
 		fetches := c.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, fetches.Err())
 		all = append(all, fetches.Records()...)
 	}
 	return all
@@ -92,9 +86,7 @@ func TestLogAppendTimeIsTheTimeOfArrivalWhateverTheProducerSays(t *testing.T) {
 					records = append(records, &kgo.Record{Topic: topicName, Value: fmt.Append(nil, "record ", i), Timestamp: time.UnixMilli(int64(i) % 3)})
 				}
 				before := time.Now()
-				if err := c.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.ProduceSync(t.Context(), records...).FirstErr())
 				after := time.Now()
 				for i, r := range consume(t, addrs, topicName, n) {
 					if string(r.Value) != fmt.Sprint("record ", i) {
@@ -114,9 +106,7 @@ func TestCreateTimeIsLeftAlone(t *testing.T) {
 		name := fmt.Sprintf("contract-create-%d", time.Now().UnixNano())
 		topic(t, addrs, name, nil)
 		at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
-		if err := client(t, addrs).ProduceSync(t.Context(), &kgo.Record{Topic: name, Timestamp: at}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client(t, addrs).ProduceSync(t.Context(), &kgo.Record{Topic: name, Timestamp: at}).FirstErr())
 		if got := consume(t, addrs, name, 1)[0].Timestamp; !got.Equal(at) {
 			t.Errorf("the time is %s, sent was %s", got, at)
 		}
@@ -128,15 +118,9 @@ func TestAppendTimeInATransaction(t *testing.T) {
 		name := fmt.Sprintf("contract-txn-%d", time.Now().UnixNano())
 		topic(t, addrs, name, map[string]string{"message.timestamp.type": "LogAppendTime"})
 		c := client(t, addrs, kgo.TransactionalID(name))
-		if err := c.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: name, Timestamp: time.UnixMilli(1)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.BeginTransaction())
+		must.Do(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: name, Timestamp: time.UnixMilli(1)}).FirstErr())
+		must.Do(t, c.EndTransaction(t.Context(), kgo.TryCommit))
 		if age := time.Since(consume(t, addrs, name, 1)[0].Timestamp); age > time.Second*2 || age < -time.Second {
 			t.Errorf("the record is %s old", age)
 		}
@@ -153,9 +137,7 @@ func TestNothingIsStampedAheadOfTime(t *testing.T) {
 	for i := range 10 {
 		records = append(records, &kgo.Record{Topic: "ahead", Timestamp: time.UnixMilli(int64(i) * 1000)})
 	}
-	if err := c.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.ProduceSync(t.Context(), records...).FirstErr())
 	for i, r := range consume(t, addrs, "ahead", 10) {
 		if r.Timestamp.After(time.Now()) {
 			t.Errorf("record %d is stamped %s ahead", i, time.Until(r.Timestamp))
@@ -167,18 +149,12 @@ func TestTheDataDirectoryOutlivesTheCluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	k, err := StartKafka(KafkaConfig{DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	topic(t, k.Addrs(), "kept", map[string]string{"message.timestamp.type": "LogAppendTime"})
-	if err := client(t, k.Addrs()).ProduceSync(t.Context(), &kgo.Record{Topic: "kept", Value: []byte("first")}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client(t, k.Addrs()).ProduceSync(t.Context(), &kgo.Record{Topic: "kept", Value: []byte("first")}).FirstErr())
 	k.Close()
 	k = start(t, KafkaConfig{DataDir: dir})
-	if err := client(t, k.Addrs()).ProduceSync(t.Context(), &kgo.Record{Topic: "kept", Value: []byte("second"), Timestamp: time.UnixMilli(1)}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client(t, k.Addrs()).ProduceSync(t.Context(), &kgo.Record{Topic: "kept", Value: []byte("second"), Timestamp: time.UnixMilli(1)}).FirstErr())
 	got := consume(t, k.Addrs(), "kept", 2)
 	if string(got[0].Value) != "first" || string(got[1].Value) != "second" || time.Since(got[1].Timestamp) > time.Minute {
 		t.Errorf("read back %q and %q of %s", got[0].Value, got[1].Value, got[1].Timestamp)
@@ -188,17 +164,13 @@ func TestTheDataDirectoryOutlivesTheCluster(t *testing.T) {
 func TestWhatCannotStartSaysWhyInOneLine(t *testing.T) {
 	t.Parallel()
 	held, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer held.Close()
 	taken := held.Addr().String()
 	locked := t.TempDir()
 	start(t, KafkaConfig{DataDir: locked})
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for name, c := range map[string]struct {
 		cfg  KafkaConfig
 		says string
@@ -234,9 +206,7 @@ func TestALockIsReleasedWithTheCluster(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
 		k, err := StartKafka(KafkaConfig{DataDir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		k.Close()
 	}
 }

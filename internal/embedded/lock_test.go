@@ -5,19 +5,17 @@ package embedded
 import (
 	"syscall"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestADirectoryIsFreeOnceReleasedAlsoIfAChildThatStartsStillHoldsACopyOfItsFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	lock, err := lockDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	copied, err := syscall.Dup(int(lock.file.Fd())) // what a child holds between fork and exec
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = syscall.Close(copied) })
 	if second, err := lockDir(dir); err == nil {
 		second.release()
@@ -25,8 +23,6 @@ func TestADirectoryIsFreeOnceReleasedAlsoIfAChildThatStartsStillHoldsACopyOfItsF
 	}
 	lock.release()
 	again, err := lockDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again.release()
 }

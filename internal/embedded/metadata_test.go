@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestACommitWithMoreThan4096BytesOfMetadataIsRefused(t *testing.T) {
@@ -27,21 +29,13 @@ func TestACommitWithMoreThan4096BytesOfMetadataIsRefused(t *testing.T) {
 		transactional := func(metadata string) error {
 			session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(addrs...), kgo.TransactionalID(name), kgo.ConsumerGroup(name+"-txn"),
 				kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer session.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if err := client(t, addrs).ProduceSync(ctx, &kgo.Record{Topic: name}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-			if err := session.PollFetches(ctx).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if err := session.Begin(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, client(t, addrs).ProduceSync(ctx, &kgo.Record{Topic: name}).FirstErr())
+			must.Do(t, session.PollFetches(ctx).Err())
+			must.Do(t, session.Begin())
 			_, err = session.End(kgo.PreTxnCommitFnContext(ctx, func(r *kmsg.TxnOffsetCommitRequest) error {
 				for i := range r.Topics {
 					for j := range r.Topics[i].Partitions {

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestOnlyWhoKnowsThePasswordOfThisRunGetsIn(t *testing.T) {
@@ -18,9 +20,7 @@ func TestOnlyWhoKnowsThePasswordOfThisRunGetsIn(t *testing.T) {
 	var before string
 	for _, password := range []string{"", "first", "second", ""} { // each run has its own
 		k, err := StartKafka(KafkaConfig{DataDir: dir, Password: password})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		enters := func(options ...kgo.Opt) bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -40,14 +40,10 @@ func TestOnlyWhoKnowsThePasswordOfThisRunGetsIn(t *testing.T) {
 		k.Close()
 	}
 	r, err := StartRedis(RedisConfig{Listen: "127.0.0.1:0", Password: "first"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	answer := make([]byte, 100)
 	if _, err := conn.Write([]byte("*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n")); err != nil {

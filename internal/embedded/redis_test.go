@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pipe"
 )
 
@@ -15,15 +16,11 @@ func TestKeysExpireWithTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, err := StartRedis(RedisConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer r.Close()
 		c := redis.NewClient(&redis.Options{Addr: r.Addr(), Dialer: pipe.DialRedis(r.Server())})
 		defer c.Close()
-		if err := c.Set(t.Context(), "key", "value", 10*time.Second).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Set(t.Context(), "key", "value", 10*time.Second).Err())
 		time.Sleep(9 * time.Second)
 		if got := c.Get(t.Context(), "key").Val(); got != "value" {
 			t.Errorf("after 9 s the key is %q", got)
@@ -38,13 +35,9 @@ func TestKeysExpireWithTheClock(t *testing.T) {
 func TestRedisListensOnTCP(t *testing.T) {
 	t.Parallel()
 	r, err := StartRedis(RedisConfig{Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	c := redis.NewClient(&redis.Options{Addr: r.Addr()})
 	defer c.Close()
-	if err := c.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Ping(t.Context()).Err())
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 const lines = 12
@@ -22,18 +24,10 @@ func killed(t *testing.T) string {
 	topic(t, k.Addrs(), "log", nil)
 	c := client(t, k.Addrs(), kgo.TransactionalID("one"))
 	for i := range lines {
-		if err := c.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: fmt.Appendf(nil, "line %d", i)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
-			t.Fatal(err)
-		}
-		if err := kadm.NewClient(c).CommitAllOffsets(t.Context(), "readers", kadm.OffsetsFromRecords(kgo.Record{Topic: "log", Offset: int64(i)})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.BeginTransaction())
+		must.Do(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: fmt.Appendf(nil, "line %d", i)}).FirstErr())
+		must.Do(t, c.EndTransaction(t.Context(), kgo.TryCommit))
+		must.Do(t, kadm.NewClient(c).CommitAllOffsets(t.Context(), "readers", kadm.OffsetsFromRecords(kgo.Record{Topic: "log", Offset: int64(i)})))
 	}
 	return copied(t, dir)
 }
@@ -42,25 +36,19 @@ func killed(t *testing.T) string {
 func copied(t *testing.T, dir string) string {
 	t.Helper()
 	into := t.TempDir()
-	if err := os.CopyFS(into, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(into, os.DirFS(dir)))
 	return into
 }
 
 func write(t *testing.T, file string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o644))
 }
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text
 }
 
@@ -74,9 +62,7 @@ func TestWhatAKillCutsOffIsRemovedAndTheRestIsThere(t *testing.T) {
 	}
 	for cut := 1; cut < 3*indexEntry; cut++ { // entries that were not written, the last of them in part
 		write(t, index, entries[:len(entries)-cut])
-		if err := mendTails(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mendTails(dir))
 		if got := read(t, index); len(got) != len(entries) || got[len(got)-1] != entries[len(entries)-1] {
 			t.Fatalf("cut off by %d bytes, the index has %d bytes, want %d", cut, len(got), len(entries))
 		}
@@ -84,9 +70,7 @@ func TestWhatAKillCutsOffIsRemovedAndTheRestIsThere(t *testing.T) {
 	for cut := 1; cut < 70; cut++ { // the last batch is written in part, with and without its entry
 		write(t, segment, text[:len(text)-cut])
 		write(t, index, entries[:len(entries)-cut%2*indexEntry])
-		if err := mendTails(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mendTails(dir))
 		if left, want := len(read(t, index)), len(entries)-indexEntry; left != want {
 			t.Fatalf("the batch cut off by %d bytes, the index has %d bytes, want %d", cut, left, want)
 		}
@@ -97,9 +81,7 @@ func TestWhatAKillCutsOffIsRemovedAndTheRestIsThere(t *testing.T) {
 		file := filepath.Join(dir, name)
 		log := read(t, file)
 		write(t, file, append(slices.Clone(log), log[:7]...))
-		if err := mendTails(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mendTails(dir))
 		if got := read(t, file); !bytes.Equal(got, log) {
 			t.Errorf("%s: %d bytes are left, want the %d that are whole", name, len(got), len(log))
 		}
@@ -114,15 +96,11 @@ func TestAPartitionThatRetentionHasEmptiedBeforeAKillGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := killed(t)
 	for _, suffix := range []string{".dat", ".idx"} { // as retention does it while the cluster runs
-		if err := os.Remove(filepath.Join(dir, "partitions", "log-0", "0"+suffix)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, "partitions", "log-0", "0"+suffix)))
 	}
 	for range 3 {
 		k := start(t, KafkaConfig{DataDir: dir})
-		if err := client(t, k.Addrs()).ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: []byte("new")}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client(t, k.Addrs()).ProduceSync(t.Context(), &kgo.Record{Topic: "log", Value: []byte("new")}).FirstErr())
 		dir = copied(t, dir)
 	}
 }

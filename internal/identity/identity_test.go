@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -17,14 +18,10 @@ const vectors = "testdata/vectors.tsv"
 func TestIDsAreAsPublished(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(vectors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	key, err := identity.ParseKey(lines[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	users := identity.Named(key)
 	for _, line := range lines[1:] {
 		v := strings.Split(line, "\t")

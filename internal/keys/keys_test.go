@@ -17,15 +17,14 @@ import (
 
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // serve shakes hands with whoever connects.
 func serve(t *testing.T, config *tls.Config) (addr string) {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -50,12 +49,8 @@ func TestAnAuthorityThatIsReplacedInItsFileIsTrustedForTheNextConnection(t *test
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	put := func(a *keystest.Authority) {
 		pem, err := os.ReadFile(a.CA)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, pem, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, os.WriteFile(file, pem, 0o600))
 	}
 	dial := keys.TLS{CA: file}.Dialer(nil)
 	put(before)
@@ -64,9 +59,7 @@ func TestAnAuthorityThatIsReplacedInItsFileIsTrustedForTheNextConnection(t *test
 	}
 	put(after)
 	conn, err := dial(t.Context(), "tcp", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = conn.Close()
 }
 
@@ -123,16 +116,12 @@ func TestATokenIsAskedForOnceUntilShortlyBeforeItsEnd(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("wrong\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("wrong\n"), 0o600))
 	c := &keys.ClientCredentials{URL: server.URL, ClientID: "detector", Secret: keys.Secret{File: file}, Scope: "kafka"}
 	if _, err := c.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "invalid_client no such client") {
 		t.Fatalf("with a wrong secret: %v", err)
 	}
-	if err := os.WriteFile(file, []byte("s<cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("s<cret\n"), 0o600))
 	for range 3 {
 		if token, err := c.Token(t.Context()); err != nil || token != "token-2" {
 			t.Fatal(token, err)
@@ -169,14 +158,10 @@ func TestASecretThatOthersMayWriteOrReplaceIsRefused(t *testing.T) {
 		"everybody may replace it": {0o600, 0o777, false},
 	} {
 		folder := filepath.Join(t.TempDir(), "secrets")
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(folder, 0o700))
 		file := filepath.Join(folder, "secret")
 		link := filepath.Join(t.TempDir(), "link") // as Kubernetes mounts them
-		if err := errors.Join(os.WriteFile(file, []byte("hush"), 0o600), os.Chmod(file, c.file), os.Chmod(folder, c.folder), os.Symlink(file, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(file, []byte("hush"), 0o600), os.Chmod(file, c.file), os.Chmod(folder, c.folder), os.Symlink(file, link)))
 		value, err := keys.Secret{File: file}.Read()
 		if (err == nil) != c.taken || c.taken && value != "hush" || !c.taken && !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %q, %v", name, value, err)

@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/stillhere/stillhere/internal/migrate"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
@@ -48,9 +49,7 @@ func each(t *testing.T, test func(t *testing.T, d database)) {
 func openDB(t *testing.T, driver, address string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -141,9 +140,7 @@ func TestProcessesThatStartAtOnceMigrateOnce(t *testing.T) {
 			all.Go(func() { _, faults[i] = d.up(t.Context(), db, program(3)) })
 		}
 		all.Wait()
-		if err := errors.Join(faults...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(faults...))
 		var times int
 		if err := d.open(t).QueryRowContext(t.Context(), `SELECT count(*) FROM people_migrations WHERE version_id > 0`).Scan(&times); err != nil || times != 3 {
 			t.Errorf("%d migrations were applied (%v)", times, err)

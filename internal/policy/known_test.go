@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -52,16 +53,12 @@ func TestAnInstantThatOnlyTheTopicOfPoliciesSaysIsUnverified(t *testing.T) {
 	_, producer, reader := pipeline(t)
 	past, again, own := withTTL(time.Minute), withTTL(2*time.Minute), withTTL(3*time.Minute)
 	for _, p := range []schemas.PolicyRecord{{Policy: past, Since: 5}, {Policy: again}, {Policy: own, Since: 9000}} {
-		if err := producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: p.Key(), Value: p.Encode()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: p.Key(), Value: p.Encode()}))
 	}
 	checkpoints := map[int32]*schemas.Checkpoint{
 		0: {Policy: schemas.PolicyInForce{At: 4000, Policy: again}}, 1: {Policy: schemas.PolicyInForce{At: 3000, Policy: own}}}
 	known, err := ReadKnown(t.Context(), reader, checkpoints, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []KnownPolicy{
 		{schemas.PolicyRecord{Policy: again}, 4000, true},
 		{schemas.PolicyRecord{Policy: past, Since: 5}, 0, true},
@@ -76,13 +73,9 @@ func TestAPolicyThatTheTopicLacksIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	cfg, producer, _ := pipeline(t)
 	kept := schemas.PolicyRecord{Policy: withTTL(time.Minute)}
-	if err := producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: kept.Key(), Value: kept.Encode()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: kept.Key(), Value: kept.Encode()}))
 	k, err := NewKeeper(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if k.Lacks(kept.Policy.ID()) {
 		t.Error("the topic has the policy, and is said to lack it")
 	}
@@ -101,9 +94,7 @@ func TestAPolicyThatTheTopicLacksIsAskedForOnce(t *testing.T) {
 func standIn(t *testing.T) kafka.Config {
 	t.Helper()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	return kafka.Config{Brokers: cluster.Addrs()}
 }
@@ -164,9 +155,7 @@ func TestPoliciesAreKnownWhenNoCheckpointHasThemAnyMore(t *testing.T) {
 	}
 	producer := kafkatest.Producer(t, cfg)
 	older := schemas.PolicyRecord{Policy: withTTL(time.Minute)}
-	if err := producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: older.Key(), Value: older.Encode()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: older.Key(), Value: older.Encode()}))
 	known, err := ReadKnown(t.Context(), reader, newest, nil)
 	if err != nil || !slices.Equal(known.Policies(), []schemas.Policy{withTTL(time.Minute), withTTL(2 * time.Minute)}) {
 		t.Errorf("%+v, %v", known, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -14,9 +15,7 @@ import (
 func TestTheTableOfTimingsSaysWhatConfigCheckPrints(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/timings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	row := func(name string, p schemas.Policy) {
 		n := TradeOffOf(p)
 		want := fmt.Sprintf("| %s | %s | %s + %s | %d | %s | %d |", name, Short(p.HeartbeatInterval), Short(p.OnlineTTL), Short(p.OfflineDebounce), n.Lost, Short(n.Lag), n.PerMillion)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func config(url string) Config {
@@ -14,9 +16,7 @@ func config(url string) Config {
 func TestWhatTheURLSaysGoesFirst(t *testing.T) {
 	t.Parallel()
 	pool, err := config("postgres://me@host/db?application_name=mine&lock_timeout=7&connect_timeout=9").Pool("ours")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn := pool.ConnConfig
 	Prefer(conn, map[string]string{"lock_timeout": "8", "jit": "off"})
 	if conn.ConnectTimeout != 9*time.Second || pool.MaxConns != 4 {
@@ -51,9 +51,7 @@ func TestThePasswordIsThatOfTheMoment(t *testing.T) {
 	password, fault := "first", error(nil)
 	c.Password = func() (string, error) { return password, fault }
 	pool, err := c.Pool("ours")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, password = range []string{"first", "second"} {
 		conn := pool.ConnConfig.Copy()
 		if err := pool.BeforeConnect(t.Context(), conn); err != nil || conn.Password != password {
@@ -69,9 +67,7 @@ func TestThePasswordIsThatOfTheMoment(t *testing.T) {
 func TestWithoutASourceThePasswordIsTheURLs(t *testing.T) {
 	t.Parallel()
 	pool, err := config("postgres://me:old@host/db").Pool("ours")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn := pool.ConnConfig.Copy()
 	if err := pool.BeforeConnect(t.Context(), conn); err != nil || conn.Password != "old" {
 		t.Error(conn.Password, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/stillhere/stillhere/internal/reload"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // world is a watch on one file, in virtual time.
@@ -80,9 +81,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) write(text string) {
-	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, os.WriteFile(w.file, []byte(text), 0o600))
 }
 
 // after lets time pass and returns how many loads there were.
@@ -97,9 +96,7 @@ func (w *world) after(d time.Duration) int {
 func (w *world) is(name string, want float64) {
 	w.Helper()
 	families, err := w.registry.Gather()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	for _, f := range families {
 		if f.GetName() == "stillhere_config_"+name {
 			if got := f.GetMetric()[0].GetGauge().GetValue(); got != want {

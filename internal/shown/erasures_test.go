@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/shown"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -86,9 +87,7 @@ func TestOnlyErasuresThatComeAfterwardsAreHeardAndEachOfThem(t *testing.T) {
 		log := &topic{first: 70}
 		log.add(1)
 		f := shown.NewErasures(log, slog.New(slog.DiscardHandler))
-		if err := f.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Open(t.Context()))
 		log.add(2) // before Run
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -27,12 +28,8 @@ func TestTheSetIsTheNewestRecordOfEveryUser(t *testing.T) {
 				record.Value, want[user] = s.Encode(), s
 			}
 			seen, err := decode(record, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{seen}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{seen}}))
 		}
 		var present []schemas.UserID
 		for _, u := range users {
@@ -111,9 +108,7 @@ func TestAPartitionIsReadFromItsStoredOffsetAndRemovedOnlyWhenTheLogLacksThatOff
 				t.Errorf("%s: partition %d begins at %d", name, p, next)
 			}
 			seen := []Entry{{User: users[p], Present: true, Hidden: 7}}
-			if err := r.Apply(t.Context(), stream.Batch[Entry]{Partition: p, Items: seen, Next: 50}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Apply(t.Context(), stream.Batch[Entry]{Partition: p, Items: seen, Next: 50}))
 		}
 		if next := start(2, c.again); next != c.next {
 			t.Errorf("%s: goes on at %d, not %d", name, next, c.next)
@@ -137,9 +132,7 @@ func TestAPartitionIsReadFromItsStoredOffsetAndRemovedOnlyWhenTheLogLacksThatOff
 func TestAHiddenSetHoldsNoPresentUsers(t *testing.T) {
 	t.Parallel()
 	r := NewHiddenSet()
-	if err := r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{{User: 1, Present: true}, {User: 2, Present: true, Hidden: 9}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{{User: 1, Present: true}, {User: 2, Present: true, Hidden: 9}}}))
 	if r.Count() != 0 || !r.HiddenAfter(2, 8) || r.HiddenAfter(2, 9) || r.HiddenAfter(1, 1) {
 		t.Errorf("%d are present", r.Count())
 	}
@@ -154,12 +147,8 @@ func TestAnErasureIsKnownAsLongAsTheStatusNamesIt(t *testing.T) {
 		erased bool
 	}{{status.Encode(), true}, {nil, false}} {
 		e, err := decode(&schemas.Record{Key: status.User.Key(), Value: c.value}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{e}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{e}}))
 		if r.ErasedAfter(1, 8) != c.erased || r.ErasedAfter(1, 9) || r.ErasedAfter(2, 8) {
 			t.Errorf("after %v: erased after 8 %v, after 9 %v", c.value, r.ErasedAfter(1, 8), r.ErasedAfter(1, 9))
 		}

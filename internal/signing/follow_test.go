@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestKeysFollowTheirFileOnceItStaysAsItIs(t *testing.T) {
@@ -17,17 +19,13 @@ func TestKeysFollowTheirFileOnceItStaysAsItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "frame.keys")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	first, second := masterOf(1), masterOf(2)
 	write(first.Hex())
 	synctest.Test(t, func(t *testing.T) {
 		keys, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		write(second.Hex()) // before Follow looks
 		var warnings bytes.Buffer
 		ctx, stop := context.WithCancel(t.Context())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -29,9 +30,7 @@ func masterOf(i byte) (m Master) {
 func keyFor(t *testing.T, m Master, gateway schemas.GatewayID, tenants ...string) GatewayKey {
 	t.Helper()
 	key, err := m.GatewayKey(gateway, tenants)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return key
 }
 
@@ -47,9 +46,7 @@ func beats(gateway schemas.GatewayID, n int) []byte {
 func check(t *testing.T, c *Checker, value []byte) error {
 	t.Helper()
 	var f schemas.Frame
-	if err := f.Decode(value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Decode(value))
 	return c.Check(&f, now)
 }
 
@@ -151,9 +148,7 @@ func TestEveryBitOfAFrameAndWhereItWasWrittenCount(t *testing.T) {
 		}
 	}
 	checker := keys.Checker(topic, 3)
-	if err := check(t, checker, signed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, check(t, checker, signed))
 	for at := range signed {
 		for bit := range 8 {
 			forged := bytes.Clone(signed)
@@ -213,14 +208,10 @@ func TestCheckingAndSigningAllocateNothing(t *testing.T) { // not parallel: it c
 	}
 	for name, keys := range signers(t) {
 		var f schemas.Frame
-		if err := f.Decode(keys.Sign(beats("gw-1", 16), topic, 0, now)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Decode(keys.Sign(beats("gw-1", 16), topic, 0, now)))
 		checker := Of([]Master{masterOf(1)}).Checker(topic, 0)
 		if n := testing.AllocsPerRun(100, func() {
-			if err := checker.Check(&f, now); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, checker.Check(&f, now))
 		}); n != 0 {
 			t.Errorf("%s: checking allocates %v times", name, n)
 		}
@@ -233,9 +224,7 @@ func TestCheckingAndSigningAllocateNothing(t *testing.T) { // not parallel: it c
 
 func signers(t testing.TB) map[string]*Keys {
 	key, err := masterOf(1).GatewayKey("gw-1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return map[string]*Keys{"control": Of([]Master{masterOf(1)}), "gateway": OfGateway(key)}
 }
 
@@ -245,15 +234,11 @@ func BenchmarkCheck(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, rows), func(b *testing.B) {
 				var f schemas.Frame
 				value := keys.Sign(beats("gw-1", rows), topic, 0, now)
-				if err := f.Decode(value); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, f.Decode(value))
 				checker := Of([]Master{masterOf(1)}).Checker(topic, 0)
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := checker.Check(&f, now); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, checker.Check(&f, now))
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/beat")
 				b.ReportMetric(float64(len(value)), "bytes")
@@ -311,9 +296,7 @@ func TestFilesOfKeysAreForOneAccount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "frame.keys")
 	two := "# the next one\n" + masterOf(1).Hex() + "\n\n" + masterOf(2).Hex()
 	write := func(text string, mode os.FileMode) {
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)))
 	}
 	write(two, 0o440)
 	if all, err := ReadMasters(path); err != nil || len(all) != 2 || all[0] != masterOf(1) {
@@ -326,9 +309,7 @@ func TestFilesOfKeysAreForOneAccount(t *testing.T) {
 		}
 	}
 	open := filepath.Join(t.TempDir(), "open")
-	if err := errors.Join(os.Mkdir(open, 0o700), os.WriteFile(filepath.Join(open, "frame.keys"), []byte(two), 0o600), os.Chmod(open, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(open, 0o700), os.WriteFile(filepath.Join(open, "frame.keys"), []byte(two), 0o600), os.Chmod(open, 0o777)))
 	if _, err := ReadMasters(filepath.Join(open, "frame.keys")); err == nil || !strings.Contains(err.Error(), "writable by all") {
 		t.Errorf("in a folder where everybody may replace it: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // counter is told when so many messages have come.
@@ -40,9 +41,7 @@ func BenchmarkMessage(b *testing.B) {
 	}))
 	defer server.Close()
 	conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")); err != nil {
 		b.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // tight is a connection whose kernel has little room; what is written the slow way
@@ -46,13 +48,9 @@ func (r tightRaw) Write(f func(fd uintptr) bool) error {
 func newTight(t *testing.T) (c *Conn, conn *tight, client int) {
 	t.Helper()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = syscall.Close(pair[0]); _ = syscall.Close(pair[1]) })
-	if err := errors.Join(syscall.SetNonblock(pair[0], true), syscall.SetsockoptInt(pair[0], syscall.SOL_SOCKET, syscall.SO_SNDBUF, 8<<10)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(syscall.SetNonblock(pair[0], true), syscall.SetsockoptInt(pair[0], syscall.SOL_SOCKET, syscall.SO_SNDBUF, 8<<10)))
 	conn = &tight{fd: pair[0]}
 	return &Conn{conn: conn, raw: tightRaw{c: conn}, writing: make(chan struct{}, 1), options: Options{WriteTimeout: time.Minute}}, conn, pair[1]
 }
@@ -75,17 +73,13 @@ func TestWhatTheKernelHasRoomForGoesOutAtOnceAndTheRestWithinTheTimeOut(t *testi
 	if len(conn.slow) > 0 {
 		t.Fatal("an offer has waited")
 	}
-	if err := errors.Join(finish(), later()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(finish(), later()))
 	if !conn.deadline.IsZero() {
 		t.Error("the deadline stays and will end what is written after it")
 	}
 	room := make([]byte, 1<<20)
 	n, err := syscall.Read(client, room)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := append(room[:n], conn.slow...); !bytes.Equal(got, bytes.Join([][]byte{small, large, small}, nil)) {
 		t.Errorf("%d bytes at once and %d later are not the frames in order", n, len(conn.slow))
 	}
@@ -94,9 +88,7 @@ func TestWhatTheKernelHasRoomForGoesOutAtOnceAndTheRestWithinTheTimeOut(t *testi
 func TestAnOfferToABrokenConnectionIsRefused(t *testing.T) {
 	t.Parallel()
 	c, conn, client := newTight(t)
-	if err := syscall.Shutdown(client, syscall.SHUT_RD); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Shutdown(client, syscall.SHUT_RD))
 	for range 2 { // as it breaks, and afterwards
 		if finish, err := c.Offer(Frame([]byte("x"))); err == nil || finish != nil {
 			t.Fatal("a broken connection takes frames")

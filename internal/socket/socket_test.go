@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -186,9 +187,7 @@ func TestMessagesOfAnyLengthComeThroughBothWays(t *testing.T) {
 	c := d.dial(t)
 	for _, n := range []int{0, 1, 50, 63, 64, 65, 125, 126, 127, 1000, 65535, 65536, 1 << 20} {
 		sent := strings.Repeat("x", n)
-		if err := c.Write(t.Context(), websocket.MessageText, []byte(sent)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Write(t.Context(), websocket.MessageText, []byte(sent)))
 		if _, got, err := c.Read(t.Context()); err != nil || string(got) != sent {
 			t.Fatalf("%d bytes: %d came back, %v", n, len(got), err)
 		}
@@ -278,9 +277,7 @@ func TestAConnectionThatBreaksTheRulesIsClosedWithTheReason(t *testing.T) {
 func TestTheClientsCloseIsConfirmedAndItsReasonReturned(t *testing.T) {
 	t.Parallel()
 	d := open(t, options(), nil)
-	if err := d.dial(t).Close(4321, "enough"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.dial(t).Close(4321, "enough"))
 	if closed := new(socket.Closed); !errors.As(<-d.ended, &closed) || closed.Status != 4321 || closed.Reason != "enough" {
 		t.Errorf("%+v", closed)
 	}
@@ -434,9 +431,7 @@ func TestARequestThatIsNoHandshakeIsAnsweredSo(t *testing.T) {
 	t.Parallel()
 	d := open(t, options(), nil)
 	answer, err := d.Client().Get(d.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode < 400 || answer.StatusCode >= 500 {
 		t.Errorf("answered %s", answer.Status)

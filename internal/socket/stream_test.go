@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pipe"
 )
 
@@ -50,13 +51,9 @@ func TestAnAnswerThatIsTakenOverKeepsItsHeadersAndEndsWithItsConnection(t *testi
 	// What the client says after its request is read away, and says nothing.
 	body := strings.NewReader("what nobody asked for")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	answer, err := server.Client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Access-Control-Allow-Origin") == "" || !answer.Close {
 		t.Error(answer.Status, answer.Header)

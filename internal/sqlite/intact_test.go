@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 const people = 2000
@@ -19,9 +21,7 @@ func table(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "people.db")
 	db, err := sql.Open("sqlite", storeAddress(path, "immediate", time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	run := func(statement string, arguments ...any) {
@@ -50,9 +50,7 @@ func change(t *testing.T, from, to string, how func(text []byte) []byte) {
 	if err == nil {
 		err = os.WriteFile(to, how(text), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func TestWholeFilesAndWhatAKillCutsOffAreIntact(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -28,9 +29,7 @@ func accountsWith(t *testing.T, all ...schemas.Tenant) *Accounts {
 		log.set(tenant)
 	}
 	d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
-	if err := d.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Load(t.Context()))
 	return NewAccounts(d)
 }
 
@@ -237,9 +236,7 @@ func TestMetricsNameTheLargestTenantsAndSumTheOthers(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
 			registry.MustRegister(a)
 			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var text strings.Builder
 			for _, family := range families {
 				for _, m := range family.GetMetric() {

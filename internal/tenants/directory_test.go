@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -69,9 +70,7 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrTheDefaults(t *testing.T) {
 	d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
 	load := func() {
 		t.Helper()
-		if err := d.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Load(t.Context()))
 	}
 	load()
 	if s := d.Settings("acme"); *s != (Settings{Quotas: bounded(0)}) {
@@ -122,9 +121,7 @@ func TestLookingUpSettingsAllocatesNothing(t *testing.T) { // not parallel: it c
 	log := &topic{}
 	log.set(schemas.Tenant{Name: "acme", Quotas: online(1)})
 	d := NewDirectory(log, schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
-	if err := d.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Load(t.Context()))
 	if n := testing.AllocsPerRun(100, func() { d.Settings("acme"); d.Settings("other") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -167,9 +164,7 @@ func TestPoliciesOfTenantsAreFollowed(t *testing.T) {
 	d.Follow(func(map[string]*schemas.Policy) { changes++ })
 	load := func() {
 		t.Helper()
-		if err := d.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Load(t.Context()))
 	}
 	log.set(schemas.Tenant{Name: "acme", HistoryDays: 2})
 	load()

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 )
@@ -15,9 +16,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		next := int64((i + 1) * rows)
-		if err := s.Append(b.Context(), store.Batch{Expected: expected, Next: next, Changes: log[i*rows : (i+1)*rows]}); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Append(b.Context(), store.Batch{Expected: expected, Next: next, Changes: log[i*rows : (i+1)*rows]}))
 		expected = next
 	}
 	b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")

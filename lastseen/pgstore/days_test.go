@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stillhere/stillhere/internal/postgres"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -24,13 +25,9 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 		done.Go(func() { errs[i] = Migrate(t.Context(), config) })
 	}
 	done.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errs...))
 	s, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer s.Close()
 	state, err := s.Schema(t.Context())
 	if err != nil || state.Schema < 1 || state.Schema != state.Known {
@@ -39,13 +36,9 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 	// Every step was applied by one of them, in order, and is noted once.
 	const history = `SELECT version_id FROM stillhere_lastseen_migrations WHERE is_applied ORDER BY id`
 	rows, err := s.pool.Query(t.Context(), history)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	applied, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var want []int64 // the first one, 0, is the tool's own
 	for version := range state.Known + 1 {
 		want = append(want, version)
@@ -54,9 +47,7 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 		t.Errorf("applied were %v, want %v", applied, want)
 	}
 	// Nor does a later start do anything again.
-	if err := Migrate(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(t.Context(), config))
 	var again int
 	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM stillhere_lastseen_migrations`).Scan(&again); err != nil || again != len(want) {
 		t.Errorf("after another start %d steps are noted (%v), want %d", again, err, len(want))
@@ -71,9 +62,7 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 func at(t *testing.T, version int64, text string) *schemas.Transition {
 	t.Helper()
 	instant, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(instant),
 		Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: schemas.Version(version)}
 }
@@ -81,20 +70,14 @@ func at(t *testing.T, version int64, text string) *schemas.Transition {
 func tableDays(t *testing.T, s *Store) []string {
 	t.Helper()
 	rows, err := s.pool.Query(t.Context(), daysSQL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var found []string
 	for rows.Next() {
 		var d time.Time
-		if err := rows.Scan(&d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&d))
 		found = append(found, d.Format(time.DateOnly))
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return found
 }
 
@@ -112,9 +95,7 @@ func TestDaysAreMadeAheadAndDroppedWhenTheirLastRowIsTooOld(t *testing.T) {
 // maintain maintains at now and wants these days and, from Migrate, those around the real now.
 func maintain(t *testing.T, s *Store, now string, want ...string) {
 	t.Helper()
-	if err := s.Maintain(t.Context(), timeOf(t, now)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Maintain(t.Context(), timeOf(t, now)))
 	got := slices.DeleteFunc(tableDays(t, s), func(d string) bool { return d >= "2025" })
 	if !slices.Equal(got, want) {
 		t.Fatalf("days %v, want %v", got, want)
@@ -128,23 +109,15 @@ func TestRowsWithoutADayAreCaughtAndGetOneLater(t *testing.T) {
 		at(t, 1, "2026-03-28T23:59:59.999Z"), at(t, 2, "2026-03-29T00:00:00.000Z"), at(t, 3, "2026-03-29T23:59:59.999Z"),
 		at(t, 4, "2026-03-31T00:00:00.000Z"),
 	}
-	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 4, Changes: log}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 4, Changes: log}))
 	now := timeOf(t, "2026-04-01T00:00:00Z")
-	if err := s.Maintain(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Maintain(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Maintain(t.Context(), now))
+	must.Do(t, s.Maintain(t.Context(), now))
 	for table, want := range map[string]int{
 		"status_changes_default": 0, "status_changes_p20260328": 1, "status_changes_p20260329": 2, "status_changes_p20260331": 1,
 	} {
 		var rows int
-		if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&rows))
 		if rows != want {
 			t.Errorf("%s has %d rows, want %d", table, rows, want)
 		}
@@ -154,9 +127,7 @@ func TestRowsWithoutADayAreCaughtAndGetOneLater(t *testing.T) {
 		t.Fatalf("history has %d changes (%v), want %d", len(page.Changes), err, len(log))
 	}
 	// The rows are still known as written.
-	if err := s.Append(t.Context(), store.Batch{Expected: 4, Next: 8, Changes: log}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 4, Next: 8, Changes: log}))
 	if page, err = s.History(t.Context(), store.HistoryQuery{User: 1, Limit: 10}); err != nil || len(page.Changes) != len(log) {
 		t.Fatalf("history has %d changes (%v) after writing again, want %d", len(page.Changes), err, len(log))
 	}

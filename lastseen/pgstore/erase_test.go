@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -12,9 +13,7 @@ func TestAnImportBesideAnErasureDoesNotBringTheUserBack(t *testing.T) {
 	s := newStore(t)
 	now := schemas.MillisOf(time.Now())
 	tx, err := s.pool.Begin(t.Context()) // Import, whose transaction has 20,000 rows
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := importRows(t.Context(), tx, []store.LastSeen{{User: 1, At: now - 9000}}); err != nil {
 		t.Fatal(err)
 	}
@@ -25,20 +24,12 @@ func TestAnImportBesideAnErasureDoesNotBringTheUserBack(t *testing.T) {
 	}()
 	const waiting = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
 	for n := 0; n == 0; {
-		if err := s.pool.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.pool.QueryRow(t.Context(), waiting).Scan(&n))
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.Commit(t.Context()))
+	must.Do(t, <-done)
 	users, err := s.Users(t.Context(), []schemas.UserID{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if c, known := users[1]; known {
 		t.Errorf("the erased user is back: %+v", c)
 	}

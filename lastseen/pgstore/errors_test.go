@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
@@ -24,9 +25,7 @@ func TestACommitThatWentThroughWithoutAnAnswerCountsAsWritten(t *testing.T) {
 		return io.ErrUnexpectedEOF
 	}
 	batch := store.Batch{Expected: store.Unknown, Next: 10, Changes: storetest.RandomLog(1, 3, 10)}
-	if err := s.Append(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), batch))
 }
 
 func TestACommitThatWasLostIsAnErrorAndCanBeRepeated(t *testing.T) {
@@ -42,9 +41,7 @@ func TestACommitThatWasLostIsAnErrorAndCanBeRepeated(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	s.commit = whole
-	if err := s.Append(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), batch))
 }
 
 func TestACommitThatLostARaceWithoutAnAnswerIsFenced(t *testing.T) {
@@ -66,16 +63,10 @@ func TestACommitThatLostARaceWithoutAnAnswerIsFenced(t *testing.T) {
 func TestAStatementThatCanNeverWorkIsDistinguishedFromAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)
-	if err := Migrate(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
-	if err := pgtest.Exec(t.Context(), config.URL, `ALTER TABLE user_presence RENAME COLUMN since TO sinze`); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(t.Context(), config))
+	must.Do(t, pgtest.Exec(t.Context(), config.URL, `ALTER TABLE user_presence RENAME COLUMN since TO sinze`))
 	s, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer s.Close()
 	batch := store.Batch{Expected: store.Unknown, Next: 10, Changes: storetest.RandomLog(1, 3, 10)}
 	if err := s.Append(t.Context(), batch); !errors.Is(err, store.ErrRefused) {
@@ -84,9 +75,7 @@ func TestAStatementThatCanNeverWorkIsDistinguishedFromAServerThatIsAway(t *testi
 
 	config.URL = "postgres://nobody@/postgres?host=/nowhere"
 	away, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer away.Close()
 	if err := away.Append(t.Context(), batch); err == nil || errors.Is(err, store.ErrRefused) {
 		t.Errorf("error %v of a server that is away", err)
@@ -101,9 +90,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // four starts of a server on a machine that may be busy
 	defer cancel()
 	own, err := pgtest.Start(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() {
 		if err := own.Stop(); err != nil {
 			t.Error(err)
@@ -114,13 +101,9 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 	if config.URL, err = own.URL(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := Migrate(ctx, config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(ctx, config))
 	s, err := Open(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer s.Close()
 
 	const rows = 50
@@ -135,9 +118,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 		}
 		err := s.Append(ctx, batch)
 		if killed != nil {
-			if err := <-killed; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-killed)
 		}
 		next := nextOffset(ctx, t, s)
 		if err == nil && next != batch.Next {
@@ -152,9 +133,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 		expected = next
 	}
 	var written int
-	if err := s.pool.QueryRow(ctx, `SELECT count(DISTINCT event_id) FROM status_changes`).Scan(&written); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.pool.QueryRow(ctx, `SELECT count(DISTINCT event_id) FROM status_changes`).Scan(&written))
 	if written != len(log) {
 		t.Fatalf("%d changes are written, want %d", written, len(log))
 	}

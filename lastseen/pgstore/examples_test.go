@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
@@ -72,9 +73,7 @@ func TestTheQueriesForDataTeamsGiveTheRightRowsInPostgresAndDuckDB(t *testing.T)
 	t.Parallel()
 	for _, e := range examples {
 		text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "examples", e.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		run := statements(t, string(text))
 		if !e.all {
 			run = run[e.query : e.query+1]
@@ -102,9 +101,7 @@ func inPostgres(t *testing.T, all []string) string {
 	t.Helper()
 	ctx := t.Context()
 	conn, err := pgx.Connect(ctx, pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close(ctx) }()
 	last := len(all) - 1
 	for _, s := range all[:last] {
@@ -119,9 +116,7 @@ func inPostgres(t *testing.T, all []string) string {
 	var lines []string
 	for rows.Next() {
 		values, err := rows.Values()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		line := make([]string, len(values))
 		for i, v := range values {
 			switch v := v.(type) {
@@ -136,8 +131,6 @@ func inPostgres(t *testing.T, all []string) string {
 		}
 		lines = append(lines, strings.Join(line, " "))
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return strings.Join(lines, "\n")
 }

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
@@ -20,13 +21,9 @@ func newConfig(tb testing.TB) Config {
 func newStore(tb testing.TB) *Store {
 	tb.Helper()
 	config := newConfig(tb)
-	if err := Migrate(tb.Context(), config); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, Migrate(tb.Context(), config))
 	s, err := Open(tb.Context(), config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	tb.Cleanup(s.Close)
 	return s
 }

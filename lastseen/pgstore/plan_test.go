@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -23,9 +24,7 @@ import (
 func fill(tb testing.TB, s *Store, users, rows, days int) {
 	tb.Helper()
 	s.config.DaysAhead = days
-	if err := s.Maintain(tb.Context(), timeOf(tb, "2026-11-01T00:00:00Z")); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, s.Maintain(tb.Context(), timeOf(tb, "2026-11-01T00:00:00Z")))
 	for _, sql := range []string{
 		fmt.Sprintf(`INSERT INTO status_changes SELECT 1 + (i * 7919 %% %[1]d), '2026-11-01T00:00:00Z'::timestamptz + i * interval '1 second' * %[3]g, i, 7,
 			'2026-11-01', '2026-11-01', 'offline', 'online', 'first_beat', 'everyone', 2, lpad(i::text, 27, '0'), 'p-1' FROM generate_series(1::bigint, %[2]d) i`,
@@ -43,30 +42,22 @@ func fill(tb testing.TB, s *Store, users, rows, days int) {
 func timeOf(tb testing.TB, text string) time.Time {
 	tb.Helper()
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return at
 }
 
 func plan(t *testing.T, s *Store, sql string, arguments ...any) string {
 	t.Helper()
 	rows, err := s.pool.Query(t.Context(), "EXPLAIN (COSTS OFF) "+sql, arguments...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer rows.Close()
 	var lines []string
 	for rows.Next() {
 		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&line))
 		lines = append(lines, line)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return strings.Join(lines, "\n")
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stillhere/stillhere/internal/migrate"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -17,9 +18,7 @@ func TestPostgresKnowsTheWordOfEveryDeviceKind(t *testing.T) {
 	t.Parallel()
 	store, all := newStore(t), schemas.SetOfKinds(schemas.Kinds[:]...)
 	rows, err := store.pool.Query(t.Context(), `SELECT unnest(presence_device_kinds($1))`, int16(all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if words, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(words, all.Words()) {
 		t.Errorf("presence_device_kinds(%d) is %q (%v), want %q", all, words, err, all.Words())
 	}
@@ -29,16 +28,12 @@ func TestAStoreReportsWhetherThisProgramCanUseItsTables(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)
 	empty, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer empty.Close()
 	if state, err := empty.Schema(t.Context()); err != nil || !state.Behind() || state.Schema != 0 {
 		t.Errorf("an empty database: %+v (%v)", state, err)
 	}
-	if err := Migrate(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(t.Context(), config))
 	state, err := empty.Schema(t.Context())
 	if err != nil || state.Newer() || state.Behind() || state.Known < 1 {
 		t.Errorf("migrated: %+v (%v)", state, err)
@@ -50,9 +45,7 @@ func TestAStoreReportsWhetherThisProgramCanUseItsTables(t *testing.T) {
 		{`UPDATE stillhere_schemas SET schema = schema + 2 WHERE room = 'lastseen'`, true, false},
 		{`UPDATE stillhere_schemas SET lives_with = schema - 1 WHERE room = 'lastseen'`, true, true},
 	} {
-		if err := pgtest.Exec(t.Context(), config.URL, step.sql); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pgtest.Exec(t.Context(), config.URL, step.sql))
 		state, err := empty.Schema(t.Context())
 		if state.Newer() != step.newer || errors.Is(err, migrate.ErrTooOld) != step.tooOld {
 			t.Errorf("after %s: %+v (%v)", step.sql, state, err)

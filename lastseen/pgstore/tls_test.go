@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
@@ -22,9 +23,7 @@ func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {
 	if errors.Is(err, pgtest.ErrMissing) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := server.Stop(); err != nil {
 			t.Error(err)
@@ -36,13 +35,9 @@ func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {
 		return fmt.Sprintf("postgres://stillhere@127.0.0.1:%d/postgres?sslmode=verify-full&sslrootcert=%s", server.Port(), ca)
 	}
 	config.URL = at(a.CA)
-	if err := Migrate(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(t.Context(), config))
 	s, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(s.Close)
 	var encrypted bool
 	if err := s.pool.QueryRow(t.Context(), "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").Scan(&encrypted); err != nil || !encrypted {
@@ -51,9 +46,7 @@ func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {
 
 	config.URL = at(keystest.New(t).CA)
 	other, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(other.Close)
 	if err := other.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
 		t.Fatalf("under another authority: %v", err)
@@ -63,14 +56,10 @@ func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {
 func TestConnectionsCarryTheLimitsOfTheSettings(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)
-	if err := Migrate(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Migrate(t.Context(), config))
 	config.StatementTimeout, config.LockTimeout, config.IdleTimeout, config.MaxConns = 7*time.Second, 3*time.Second, 9*time.Second, 2
 	s, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(s.Close)
 	if got := s.pool.Config().MaxConns; got != 2 {
 		t.Errorf("at most %d connections", got)

@@ -9,6 +9,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -21,9 +22,7 @@ func TestRowsForWhoseDayThereIsNoPartitionAreCountedAndSoonHaveOne(t *testing.T)
 	maintain(t, s, "2024-02-28T23:59:59Z", "2024-02-28", "2024-02-29")
 	// Midnight passes twice and nobody has made a partition.
 	early, late := at(t, 1, "2024-03-01T00:00:00Z"), at(t, 2, "2024-03-01T00:00:01Z")
-	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 2, Changes: []*schemas.Transition{early, late}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 2, Changes: []*schemas.Transition{early, late}}))
 	rows, err := s.countUnpartitioned(t.Context())
 	var said dto.Metric
 	if err != nil || s.unpartitioned.Write(&said) != nil || rows != 2 || said.GetGauge().GetValue() != 2 {

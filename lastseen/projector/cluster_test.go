@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
@@ -23,13 +24,13 @@ func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 	}
 	p.tick(t)
 	first, err := p.view.Progress(t.Context(), 0)
-	must(t, err)
+	must.Do(t, err)
 
 	progress := cluster.Owner("presence:progress")
 	for _, node := range cluster.Nodes {
 		if node != progress {
 			_, err := node.Do("FLUSHALL")
-			must(t, err)
+			must.Do(t, err)
 			break
 		}
 	}
@@ -47,7 +48,7 @@ func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 	for late := time.After(30 * time.Second); ; {
 		p.tick(t)
 		progress, err := p.view.Progress(t.Context(), 0)
-		must(t, err)
+		must.Do(t, err)
 		if progress.Epoch > first.Epoch {
 			break
 		}
@@ -87,7 +88,7 @@ func TestAClusterIsRebuiltOnceWhenItIsMetForTheFirstTime(t *testing.T) {
 func (p *pipeline) entries(t *testing.T, ids []schemas.UserID) []redisview.Entry {
 	t.Helper()
 	entries, _, err := p.view.Read(t.Context(), ids)
-	must(t, err)
+	must.Do(t, err)
 	if len(entries) != len(ids) {
 		t.Fatal(fmt.Sprint(len(entries), " entries"))
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
@@ -23,13 +24,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
 
 // pipeline is a projector with the topics it reads and a reader on its Redis.
 type pipeline struct {
@@ -57,7 +51,7 @@ func start(t *testing.T, server *redistest.Server) *pipeline {
 func startOn(t *testing.T, server *redistest.Server, options redisview.Options) *pipeline {
 	t.Helper()
 	view, err := redisview.Open(options, time.Hour)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = view.Close() })
 	p := &pipeline{view: view, server: server, users: map[schemas.UserID]schemas.Current{}, during: func() {}}
 	metrics := lastseen.NewMetrics(prometheus.NewRegistry())
@@ -129,10 +123,10 @@ func (p *pipeline) happen(t *testing.T, log ...*schemas.Transition) {
 	}
 	b.Next = p.next
 	p.mu.Unlock()
-	must(t, p.Apply(t.Context(), b))
+	must.Do(t, p.Apply(t.Context(), b))
 }
 
-func (p *pipeline) tick(t *testing.T) { t.Helper(); must(t, p.Watermark(t.Context(), 0, now())) }
+func (p *pipeline) tick(t *testing.T) { t.Helper(); must.Do(t, p.Watermark(t.Context(), 0, now())) }
 
 func now() schemas.Millis { return schemas.MillisOf(time.Now()) }
 
@@ -148,7 +142,7 @@ func (p *pipeline) wantRight(t *testing.T, stale bool) {
 	for id := range schemas.UserID(20) {
 		id++
 		users, err := p.reader.Read(t.Context(), []schemas.UserID{id}, nil)
-		must(t, err)
+		must.Do(t, err)
 		want := schemas.NeverSeen(id, 0)
 		if c, ok := p.users[id]; ok {
 			want = schemas.PresenceOf(c, 0)
@@ -200,13 +194,13 @@ func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.
 		online := func(when string) {
 			for id := range schemas.UserID(15) {
 				users, err := p.reader.Read(t.Context(), []schemas.UserID{id + 1}, nil)
-				must(t, err)
+				must.Do(t, err)
 				if *users[0].State != "online" {
 					t.Errorf("%s: user %d is %s", when, id+1, *users[0].State)
 				}
 			}
 		}
-		must(t, server.Flush())
+		must.Do(t, server.Flush())
 		online("after the loss")
 		// A second loss during the rebuild makes it fail and start over.
 		rounds := 0
@@ -214,7 +208,7 @@ func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.
 			rounds++
 			online("during the rebuild")
 			if rounds == 1 {
-				must(t, server.Flush())
+				must.Do(t, server.Flush())
 			}
 		}
 		if err := p.Watermark(t.Context(), 0, now()); err == nil {
@@ -238,7 +232,7 @@ func TestReadsAreStaleFromTheLossUntilTheRebuildAndThenRight(t *testing.T) {
 	log := storetest.RandomLog(3, 15, 200)
 	p.happen(t, log[:150]...)
 	p.tick(t)
-	must(t, server.Flush())
+	must.Do(t, server.Flush())
 	// A new reader, for this one may use the progress of a moment ago.
 	fresh := start(t, server)
 	fresh.users, fresh.next = p.users, p.next
@@ -256,24 +250,24 @@ func TestARedisThatFellBackForgetsWhoWentOfflineMeanwhile(t *testing.T) {
 	p.happen(t, change(1, 1, schemas.Offline, schemas.Online), change(2, 2, schemas.Offline, schemas.Online))
 	p.tick(t)
 	before, err := p.view.Progress(t.Context(), 0)
-	must(t, err)
+	must.Do(t, err)
 	p.happen(t, change(1, 3, schemas.Online, schemas.Offline))
 	p.happen(t, change(3, 4, schemas.Offline, schemas.Online)) // the last batch is written again anyway
 	p.tick(t)
 	after, err := p.view.Progress(t.Context(), 0)
-	must(t, err)
+	must.Do(t, err)
 
 	// The last steps are undone, as by a failover to a replica that lacks
 	// them: the progress goes back, and user 1 is online again in Redis.
 	_, err = p.view.Move(t.Context(), 0, after, redisview.Progress{})
-	must(t, err)
+	must.Do(t, err)
 	if _, err := p.server.Do("DEL presence:{1}"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = p.view.Write(t.Context(), before.Epoch, store.Fold([]*schemas.Transition{change(1, 1, schemas.Offline, schemas.Online)}))
-	must(t, err)
+	must.Do(t, err)
 	_, err = p.view.Move(t.Context(), 0, redisview.Progress{}, before)
-	must(t, err)
+	must.Do(t, err)
 
 	p.tick(t)
 	fresh := start(t, p.server)
@@ -286,13 +280,13 @@ func TestABatchWhoseStatusCannotBeReadYetSurvivesARebuild(t *testing.T) {
 	p := start(t, redistest.Mini(t))
 	p.happen(t, change(1, 1, schemas.Offline, schemas.Online))
 	p.tick(t)
-	must(t, p.server.Flush())
+	must.Do(t, p.server.Flush())
 	p.lacks = 2
 	p.happen(t, change(2, 2, schemas.Offline, schemas.Online))
 	entries, _, err := p.view.Read(t.Context(), []schemas.UserID{2})
-	must(t, err)
+	must.Do(t, err)
 	progress, err := p.view.Progress(t.Context(), 0)
-	must(t, err)
+	must.Do(t, err)
 	if e := entries[0]; !e.Found || e.State != schemas.Online || e.Epoch != progress.Epoch {
 		t.Fatalf("entry %+v under the progress %+v", e, progress)
 	}
@@ -342,7 +336,7 @@ func TestARecreatedTopicIsProjectedFromItsStartAlsoIfTheWatermarkLiesInIt(t *tes
 		anew.tick(t)
 		anew.wantRight(t, false)
 		_, progress, err := anew.view.Read(t.Context(), []schemas.UserID{1})
-		must(t, err)
+		must.Do(t, err)
 		if len(progress) != 1 || progress[0] == (redisview.Progress{}) {
 			t.Errorf("readers find the progress %+v", progress)
 		}
@@ -368,7 +362,7 @@ func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T
 	t.Parallel()
 	server := redistest.Mini(t)
 	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}}, time.Hour)
-	must(t, err)
+	must.Do(t, err)
 	defer view.Close()
 	broken := errors.New("the topic is away")
 	p := projector.New(view, func(context.Context, int32, func(schemas.Status) error) error { return broken }, lastseen.Defaults(),
@@ -380,7 +374,7 @@ func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T
 		t.Fatalf("error %v, want %v", err, broken)
 	}
 	_, progress, err := view.Read(t.Context(), []schemas.UserID{1})
-	must(t, err)
+	must.Do(t, err)
 	if progress := progress[0]; !progress.Rebuilding {
 		t.Fatalf("progress %+v", progress)
 	}
@@ -395,7 +389,7 @@ func TestARebuildTakesTheVersionOfTheChangeAndNotOfAStatusWithoutOne(t *testing.
 	p.tick(t)
 	p.stated = map[schemas.UserID]schemas.Status{1: {User: 1, State: schemas.Online, Since: 5, Visibility: schemas.Everyone,
 		Version: schemas.NewVersion(1, 9, 0) - 1, UnsureSince: 7}}
-	must(t, p.server.Flush())
+	must.Do(t, p.server.Flush())
 	p.tick(t)
 	entries := p.entries(t, []schemas.UserID{1})
 	if e := entries[0]; !e.Found || !e.Complete() || e.Current != p.users[1] {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/schemas"
@@ -16,14 +17,14 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		lost := start(t, server)
 		version := func(epoch uint32, offset int64) schemas.Version { return schemas.NewVersion(epoch, offset, 0) }
 		_, err := lost.Start(t.Context(), stream.Assignment{Offset: 0})
-		must(t, err)
+		must.Do(t, err)
 		both := []*schemas.Transition{change(1, version(1, 10), schemas.Offline, schemas.Online), change(2, version(1, 11), schemas.Offline, schemas.Online)}
 		lost.happen(t, both...)
 		copied := map[schemas.UserID]schemas.Current{1: lost.users[1], 2: lost.users[2]}
 		came := change(3, version(1, 21), schemas.Offline, schemas.Online)
 		came.At -= 60_000
 		lost.happen(t, change(1, version(1, 20), schemas.Online, schemas.Offline), came)
-		must(t, lost.Watermark(t.Context(), 0, now()-60_000))
+		must.Do(t, lost.Watermark(t.Context(), 0, now()-60_000))
 
 		p := start(t, server)
 		if at, err := p.Start(t.Context(), stream.Assignment{Offset: 2, LogEnd: 4}); err != nil || at.Next != 4 {
@@ -32,7 +33,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		// A partition of the copy may have no record that says it.
 		empty := start(t, server)
 		_, err = empty.Start(t.Context(), stream.Assignment{})
-		must(t, err)
+		must.Do(t, err)
 		empty.tick(t)
 		if users, err := empty.reader.Read(t.Context(), []schemas.UserID{1}, nil); err != nil || users[0].StaleSince == 0 {
 			t.Errorf("%+v is not stale although the log is empty (%v)", users, err)
@@ -42,7 +43,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		p.happen(t, change(2, version(1, 15), schemas.Online, schemas.Away))
 		p.tick(t)
 		users, err := lost.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
-		must(t, err)
+		must.Do(t, err)
 		for _, u := range users {
 			if u.StaleSince == 0 {
 				t.Errorf("%+v is not stale", u)
@@ -58,7 +59,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		p.happen(t, change(2, version(2, 16), schemas.Away, schemas.Online))
 		p.tick(t)
 		users, err = p.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
-		must(t, err)
+		must.Do(t, err)
 		for i, stale := range []bool{false, false, true} { // the third is present in the lost part only
 			if u := users[i]; *u.State != "online" || (u.StaleSince != 0) != stale {
 				t.Errorf("%+v, want stale: %t", u, stale)
@@ -89,7 +90,7 @@ func TestAProjectorThatWasStoppedWhileItReplacedAnOlderLogGoesOnReplacing(t *tes
 
 		p := start(t, server)
 		_, err := p.Start(t.Context(), stream.Assignment{LogEnd: 1})
-		must(t, err)
+		must.Do(t, err)
 		ctx, kill := context.WithCancel(t.Context())
 		p.users = map[schemas.UserID]schemas.Current{1: hidden}
 		p.during = kill
@@ -101,7 +102,7 @@ func TestAProjectorThatWasStoppedWhileItReplacedAnOlderLogGoesOnReplacing(t *tes
 		again := start(t, server)
 		again.users = p.users
 		_, err = again.Start(t.Context(), stream.Assignment{LogEnd: 1})
-		must(t, err)
+		must.Do(t, err)
 		again.happen(t, above[0].Message)
 		if e := again.entries(t, []schemas.UserID{1})[0]; e.Visibility != schemas.Nobody || e.Version != hides.Version {
 			t.Errorf("the user who is hidden in the log is %+v", e)

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
@@ -21,7 +22,7 @@ func TestABatchOfUnsureUsersWhoseWriteTimedOutIsWrittenAgainAndPublished(t *test
 	t.Parallel()
 	server := redistest.Mini(t)
 	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix}, time.Hour)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = view.Close() })
 	var published [][]schemas.UserID
 	fails := errors.New("timed out")
@@ -43,9 +44,9 @@ func TestABatchOfUnsureUsersWhoseWriteTimedOutIsWrittenAgainAndPublished(t *test
 		t.Fatalf("viewers were not reached: %v", err)
 	}
 	fails = nil
-	must(t, apply(t.Context(), begin, redisview.Unsure{}, end))
+	must.Do(t, apply(t.Context(), begin, redisview.Unsure{}, end))
 	found, err := view.Unsure(t.Context(), []schemas.UserID{1})
-	must(t, err)
+	must.Do(t, err)
 	if len(published) != 2 || found[0] != end {
 		t.Errorf("published %v, Redis has %+v, want %+v", published, found[0], end)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
@@ -27,7 +28,7 @@ func warned(t *testing.T, committed int64, newRedis bool) (p *pipeline, take fun
 		slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	take = func() {
 		_, err := p.Start(t.Context(), stream.Assignment{Offset: committed, Partitions: 1})
-		must(t, err)
+		must.Do(t, err)
 		p.tick(t)
 	}
 	warnings = func() string {
@@ -51,7 +52,7 @@ func TestARedisThatNobodyEverFilledIsNoReasonToWarnButItsLossIs(t *testing.T) {
 			if said := warnings(); said != "" {
 				t.Errorf("a warning about what is new: %s", said)
 			}
-			must(t, p.server.Flush())
+			must.Do(t, p.server.Flush())
 			p.tick(t)
 			if said := warnings(); !strings.Contains(said, "reason=empty") {
 				t.Errorf("no warning about a loss, but %q", said)
@@ -67,7 +68,7 @@ func TestARedisThatIsEmptyAlthoughItWasFilledIsWarnedAbout(t *testing.T) {
 	if said := warnings(); !strings.Contains(said, "reason=empty") {
 		t.Errorf("no warning, but %q", said)
 	}
-	must(t, p.server.Flush())
+	must.Do(t, p.server.Flush())
 	p.Stop(0)
 	take()
 	if said := warnings(); !strings.Contains(said, "reason=empty") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -23,7 +24,7 @@ func BenchmarkBatchOf50(b *testing.B) {
 		log[i] = arrives(schemas.UserID(i+1), schemas.Version(i+1), day)
 	}
 	_, err := w.view.Write(b.Context(), 1, store.Fold(log))
-	must(b, err)
+	must.Do(b, err)
 	paths := make([]string, 100)
 	for n := range paths {
 		ids := make([]string, size)

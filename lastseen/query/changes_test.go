@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
@@ -40,7 +41,7 @@ func (w *world) since(tb testing.TB, cursor string, users ...schemas.UserID) (p 
 		path += "&since=" + cursor
 	}
 	status, body := w.get(tb, path)
-	must(tb, json.Unmarshal([]byte(body), &p))
+	must.Do(tb, json.Unmarshal([]byte(body), &p))
 	if status != http.StatusOK || p.Cursor == "" || p.Resync != (p.Reason != "") || p.Resync != (p.Users != nil) {
 		tb.Fatalf("%s is answered with %d %s", path, status, body)
 	}
@@ -148,7 +149,7 @@ func TestAHideThatOnlyRedisHasKeepsBackWhatTheStoreWouldList(t *testing.T) {
 	log := []*schemas.Transition{leaves(1, inEpoch(1, 2), today+1000), hides(1, inEpoch(1, 3), today+2000)}
 	w.durably(t, log[0])
 	_, err := w.view.Write(t.Context(), 1, store.Fold(log))
-	must(t, err)
+	must.Do(t, err)
 	wantChanges(t, w.since(t, cursor, 1), inEpoch(1, 3))
 }
 
@@ -161,7 +162,7 @@ func TestAStoreBehindRedisDelaysChangesAndSkipsNone(t *testing.T) {
 	p := w.since(t, "", 1)
 	log := []*schemas.Transition{leaves(1, inEpoch(1, 2), today+1000), arrives(1, inEpoch(1, 3), today+2000), leaves(1, inEpoch(1, 4), today+3000)}
 	_, err := w.view.Write(t.Context(), 1, store.Fold(log))
-	must(t, err)
+	must.Do(t, err)
 	for i := range log {
 		w.durably(t, log[i])
 		p = w.since(t, p.Cursor, 1)
@@ -180,7 +181,7 @@ func TestChangesThatRetentionDroppedLeadToAResync(t *testing.T) {
 	w.happen(t, arrives(1, inEpoch(1, 1), at-2000))
 	cursor := w.since(t, "", 1, 2).Cursor
 	cut := func(after time.Duration) {
-		must(t, w.durable.Maintain(t.Context(), at.Time().Add(400*24*time.Hour+after)))
+		must.Do(t, w.durable.Maintain(t.Context(), at.Time().Add(400*24*time.Hour+after)))
 	}
 	cut(-55 * time.Hour)
 	wantChanges(t, w.since(t, cursor, 1, 2))
@@ -202,7 +203,7 @@ func TestWhereTheLogIsShortTheChangeBeforeSaysThatNothingIsMissing(t *testing.T)
 	gone := arrives(1, inEpoch(1, 1), at-schemas.Millis(72*time.Hour/time.Millisecond))
 	w.happen(t, gone, arrives(2, inEpoch(1, 2), at-1000))
 	cursor := w.since(t, "", 1, 2).Cursor
-	must(t, w.durable.Maintain(t.Context(), at.Time().Add(400*24*time.Hour-25*time.Hour)))
+	must.Do(t, w.durable.Maintain(t.Context(), at.Time().Add(400*24*time.Hour-25*time.Hour)))
 	w.happen(t, leaves(2, inEpoch(1, 3), at), arrives(2, inEpoch(1, 4), at+1000))
 	p := w.since(t, cursor, 1, 2)
 	wantChanges(t, p, inEpoch(1, 3), inEpoch(1, 4))
@@ -210,7 +211,7 @@ func TestWhereTheLogIsShortTheChangeBeforeSaysThatNothingIsMissing(t *testing.T)
 	behind := []*schemas.Transition{leaves(2, inEpoch(1, 6), at+2000), arrives(2, inEpoch(1, 7), at+3000)}
 	for i := range behind { // the store has none of them
 		_, err := w.view.Write(t.Context(), 1, store.Fold(behind[:i+1]))
-		must(t, err)
+		must.Do(t, err)
 		if p := w.since(t, p.Cursor, 1, 2); p.Resync || p.StaleSince == 0 {
 			t.Errorf("the store is behind; the answer is %+v", p)
 		}
@@ -223,7 +224,7 @@ func TestWhereTheLogIsShortTheChangeBeforeSaysThatNothingIsMissing(t *testing.T)
 		}
 	}
 	lacking("when the change before is not kept")
-	must(t, w.durable.Append(t.Context(), store.Batch{Expected: w.written, Next: w.written, Changes: []*schemas.Transition{gone}}))
+	must.Do(t, w.durable.Append(t.Context(), store.Batch{Expected: w.written, Next: w.written, Changes: []*schemas.Transition{gone}}))
 	lacking("when a rebuild has brought back the change before, perhaps not the next one")
 }
 
@@ -369,7 +370,7 @@ func TestReadersAtAnyPointGetExactlyTheVisibleChanges(t *testing.T) {
 			case 1:
 				n = min(n, len(log)-inRedis)
 				_, err := w.view.Write(t.Context(), 1, store.Fold(log[inRedis:inRedis+n]))
-				must(t, err)
+				must.Do(t, err)
 				inRedis += n
 			default:
 				ask(rapid.IntRange(0, len(readers)-1).Draw(r, "reader"))
@@ -407,7 +408,7 @@ func TestAVersionThatNoChangeHasMakesNobodyStale(t *testing.T) {
 		return schemas.Current{User: user, State: schemas.Online, Visibility: schemas.Everyone, Version: inEpoch(1, n) - 1}
 	}
 	_, err := w.view.Confirm(t.Context(), 2, []schemas.Current{between(1, 9)}, nil, false)
-	must(t, err)
+	must.Do(t, err)
 	p := w.since(t, cursor, 1, 2)
 	wantChanges(t, p)
 	if p.StaleSince != 0 {
@@ -415,7 +416,7 @@ func TestAVersionThatNoChangeHasMakesNobodyStale(t *testing.T) {
 	}
 	w.want(t, "/presence/1", strings.TrimSpace(string(mustJSON(t, schemas.PresenceOf(schemas.Current{}.After(arrives(1, inEpoch(1, 5), today)), 0)))))
 	_, err = w.view.Confirm(t.Context(), 2, []schemas.Current{between(2, 10)}, nil, false)
-	must(t, err)
+	must.Do(t, err)
 	if p := w.since(t, cursor, 1, 2); p.StaleSince == 0 {
 		t.Error("a user whom the store does not have yet is not stale")
 	}
@@ -432,6 +433,6 @@ func TestAVersionThatNoChangeHasMakesNobodyStale(t *testing.T) {
 func mustJSON(tb testing.TB, value any) []byte {
 	tb.Helper()
 	text, err := json.Marshal(value)
-	must(tb, err)
+	must.Do(tb, err)
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -25,11 +26,11 @@ func TestAnErasedUserLooksNeverSeenWhileAndAfterRedisIsRebuilt(t *testing.T) {
 		erasure := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: now, Cause: schemas.Erased,
 			Visibility: schemas.Everyone, Version: 6, ErasedUntil: now + 1}
 		_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-		must(t, err)
+		must.Do(t, err)
 		after.Watermark = now + 60_000
 		for p := range w.progress {
 			moved, err := w.view.Move(t.Context(), int32(p), w.progress[p], after)
-			must(t, err)
+			must.Do(t, err)
 			after.Watermark = moved.Watermark
 			if moved != after {
 				t.Fatal(moved)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -19,9 +20,9 @@ func TestANewUserHasNoDevicesOfTheErasedOne(t *testing.T) {
 		Visibility: schemas.Everyone, Version: 30, ErasedUntil: now + 1e9}
 	w.durably(t, erasure)
 	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-	must(t, err)
+	must.Do(t, err)
 	rows, err := w.view.Seen(t.Context(), []schemas.UserID{1})
-	must(t, err)
+	must.Do(t, err)
 	if rows[0].At != 0 {
 		t.Errorf("after the erasure Redis has %+v", rows[0])
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	sealed "github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -23,7 +24,7 @@ func TestAnErasedUserLooksLikeOneNeverSeenBeforeTheStoreHasErasedIt(t *testing.T
 	erasure := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: now, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Version: 6, ErasedUntil: now + 1}
 	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-	must(t, err)
+	must.Do(t, err)
 	_, never := w.get(t, "/presence/8")
 	for _, stage := range []string{"before", "after"} {
 		status, got := w.get(t, "/presence/7")
@@ -47,7 +48,7 @@ func TestAPollerLearnsOnceThatAUserWasErased(t *testing.T) {
 	erasure := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: today, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Version: inEpoch(1, 7), ErasedUntil: today + 1}
 	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-	must(t, err)
+	must.Do(t, err)
 	learns := func(when string, version schemas.Version) string {
 		t.Helper()
 		p := w.since(t, cursor, 7, 8)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -31,9 +32,9 @@ func exporting(t *testing.T, export func(ctx context.Context, to io.Writer) erro
 func open(t *testing.T, server *httptest.Server) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/presence/7/export", nil)
-	must(t, err)
+	must.Do(t, err)
 	answer, err := server.Client().Do(request)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
@@ -69,7 +70,7 @@ func TestAThirdExportAtOnceIsRefusedAndTheOthersAreSentAsTheyAreWritten(t *testi
 	for range 2 {
 		reader := bufio.NewReader(open(t, server).Body)
 		_, err := reader.Peek(1000)
-		must(t, err)
+		must.Do(t, err)
 		running = append(running, reader)
 	}
 	third := open(t, server)

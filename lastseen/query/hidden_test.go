@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -69,12 +70,12 @@ func TestAHiddenUserLooksTheSameWhateverRedisHasLostOfIt(t *testing.T) {
 			at("evicted")
 			for _, user := range hiders {
 				_, err := w.view.Write(t.Context(), 1, store.Fold(lives(user, before)))
-				must(t, err)
+				must.Do(t, err)
 			}
 			at("there")
 			for _, user := range hiders { // what came last is there alone, the rest was evicted
 				_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{hidden(leaves(user, 9, before+9000))}))
-				must(t, err)
+				must.Do(t, err)
 			}
 			at("there in part")
 			for where, text := range seen {
@@ -118,7 +119,7 @@ func TestWhenAUserShowsAgainItsTimesBeginThere(t *testing.T) {
 	begins := func(user schemas.UserID) {
 		t.Helper()
 		users, err := w.reader.Read(t.Context(), []schemas.UserID{user}, nil)
-		must(t, err)
+		must.Do(t, err)
 		if u := users[0]; u.Since < show || u.LastSeenAt < show || u.LastActiveAt < show {
 			t.Errorf("user %d, who showed at %s, is told as %+v", user, show, u)
 		}
@@ -140,7 +141,7 @@ func TestWhenAUserShowsAgainItsTimesBeginThere(t *testing.T) {
 	again.upTo(t, now())
 	again.durably(t, append(lives(11, day), shows(11, 5, show, schemas.Online), silent)...)
 	_, err := again.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{silent}))
-	must(t, err)
+	must.Do(t, err)
 	w = again
 	begins(11)
 }

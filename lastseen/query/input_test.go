@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -54,7 +55,7 @@ func TestBadInputIsAnsweredByNamingTheField(t *testing.T) {
 		var answer struct {
 			Error struct{ Code, Message, Field string }
 		}
-		must(t, json.Unmarshal([]byte(body), &answer))
+		must.Do(t, json.Unmarshal([]byte(body), &answer))
 		got := answer.Error
 		if status != http.StatusBadRequest || got.Code != c.code || got.Field != c.field ||
 			!strings.HasPrefix(got.Message, c.field+": "+c.reason) {
@@ -131,7 +132,7 @@ func TestAHistoryIsNewestFirstWithEverythingThatWasRecorded(t *testing.T) {
 	var first struct {
 		NextCursor string `json:"next_cursor"`
 	}
-	must(t, json.Unmarshal([]byte(body), &first))
+	must.Do(t, json.Unmarshal([]byte(body), &first))
 	w.want(t, "/presence/1/history?limit=1&cursor="+first.NextCursor, `{"changes":[`+older+`],"next_cursor":null}`)
 }
 
@@ -169,7 +170,7 @@ func TestTheHistoryOfAHiddenUserIsThatOfOneNeverSeen(t *testing.T) {
 	var first struct {
 		NextCursor string `json:"next_cursor"`
 	}
-	must(t, json.Unmarshal([]byte(body), &first))
+	must.Do(t, json.Unmarshal([]byte(body), &first))
 	w.happen(t, hides(1, 4, day+3))
 	for _, parameters := range []string{"", "?limit=1", "?from=0", "?to=" + fmt.Sprint(int64(day+3)), "?cursor=" + first.NextCursor, "?limit=0", "?cursor=x"} {
 		status, body := w.get(t, "/presence/1/history"+parameters)

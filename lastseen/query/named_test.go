@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
@@ -201,8 +202,8 @@ func TestCountsAreOfAllTenantsOfOneOrOfTheSendersAlone(t *testing.T) {
 		if p == 0 {
 			c.Tenants, c.Others = c.Tenants[:1], &own
 		}
-		must(t, w.view.WriteTenantCounts(t.Context(), p, c))
-		must(t, w.view.WriteCounts(t.Context(), p, redisview.PartitionCounts{At: now, Counts: sum}))
+		must.Do(t, w.view.WriteTenantCounts(t.Context(), p, c))
+		must.Do(t, w.view.WriteCounts(t.Context(), p, redisview.PartitionCounts{At: now, Counts: sum}))
 	}
 	for path, want := range map[string]string{
 		"/presence/count":             `{"online":21,"away":3,`,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/schemas"
@@ -98,7 +99,7 @@ func TestABadBodyIsAnsweredByNamingTheField(t *testing.T) {
 	} {
 		answer := w.post(t, c.body)
 		var said struct{ Error struct{ Code, Field string } }
-		must(t, json.Unmarshal(answer.Body.Bytes(), &said))
+		must.Do(t, json.Unmarshal(answer.Body.Bytes(), &said))
 		if answer.Code != c.status || said.Error.Code != c.code || said.Error.Field != c.field {
 			t.Errorf("%.80s is answered with %d %s", c.body, answer.Code, answer.Body)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
@@ -19,7 +20,7 @@ func (w *world) hear(tb testing.TB, user schemas.UserID, version schemas.Version
 	tb.Helper()
 	_, err := w.view.WriteSeen(tb.Context(), []redisview.Seen{{User: user, At: at + 10, Version: version, Interval: 60_000,
 		Devices: []redisview.Device{{Since: at, SeenDevice: schemas.SeenDevice{Device: 7, Kind: schemas.Mobile, State: schemas.Online, At: at}}}}})
-	must(tb, err)
+	must.Do(tb, err)
 }
 
 // seenAnswer is what the tests here look at.
@@ -43,7 +44,7 @@ func (w *world) seen(tb testing.TB, path string) (int, seenAnswer) {
 	tb.Helper()
 	status, body := w.get(tb, path)
 	var a seenAnswer
-	must(tb, json.Unmarshal([]byte(body), &a))
+	must.Do(tb, json.Unmarshal([]byte(body), &a))
 	return status, a
 }
 
@@ -62,7 +63,7 @@ func TestLastSeenOfAPresentUserIsTheNewestHeartbeatAndSaysHowCoarseItIs(t *testi
 	}
 	var detailed struct{ Users []seenAnswer }
 	body := w.post(t, `{"user_ids":["2","1"],"detail":true}`).Body.String()
-	must(t, json.Unmarshal([]byte(body), &detailed))
+	must.Do(t, json.Unmarshal([]byte(body), &detailed))
 	if a := detailed.Users[1]; a.LastSeen != now-30_000 || a.Coarseness == nil {
 		t.Errorf("in a batch with detail: %s", body)
 	}
@@ -174,14 +175,14 @@ func TestCountsOfAllPartitionsAreAddedUpAndMissingOrOldOnesAreNamed(t *testing.T
 		if status != http.StatusOK {
 			t.Fatal(status, body)
 		}
-		must(t, json.Unmarshal([]byte(body), &c))
+		must.Do(t, json.Unmarshal([]byte(body), &c))
 		return c
 	}
 	if c := read(); len(c.Missing) != partitions || c.Stale == 0 {
 		t.Errorf("before any count: %+v", c)
 	}
 	write := func(p int32, at schemas.Millis) {
-		must(t, w.view.WriteCounts(t.Context(), p, redisview.PartitionCounts{At: at, Counts: schemas.Counts{Online: 10, Away: 1, ByKind: [5]int64{9, 0, 2}}}))
+		must.Do(t, w.view.WriteCounts(t.Context(), p, redisview.PartitionCounts{At: at, Counts: schemas.Counts{Online: 10, Away: 1, ByKind: [5]int64{9, 0, 2}}}))
 	}
 	write(0, now)
 	write(2, now-2000)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/query"
@@ -24,7 +25,7 @@ func now() schemas.Millis { return schemas.MillisOf(time.Now()) }
 func mustURL(t *testing.T, path string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(path)
-	must(t, err)
+	must.Do(t, err)
 	return u
 }
 
@@ -32,7 +33,7 @@ func mustURL(t *testing.T, path string) *url.URL {
 func (w *world) wantStale(t *testing.T, user schemas.UserID, state string, since schemas.Millis) {
 	t.Helper()
 	users, err := w.reader.Read(t.Context(), []schemas.UserID{user}, nil)
-	must(t, err)
+	must.Do(t, err)
 	const minute = 60_000
 	p := users[0]
 	if *p.State != state || (since == 0) != (p.StaleSince == 0) || p.StaleSince < since-minute || p.StaleSince > since+minute {
@@ -104,7 +105,7 @@ func TestAfterRedisIsLostAnswersAreStaleSinceThenAlsoWhereNobodyHadRead(t *testi
 		watching.Go(func() { _ = reader.Watch(ctx) })
 		read := func() schemas.Millis {
 			users, err := reader.Read(ctx, []schemas.UserID{7}, nil)
-			must(t, err)
+			must.Do(t, err)
 			return users[0].StaleSince
 		}
 		if stale := read(); stale != 0 {
@@ -168,7 +169,7 @@ func TestWhatNobodyKnowsIsAnErrorAndNeverOffline(t *testing.T) {
 	check("an empty Redis")
 	for p := range int32(partitions) {
 		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
-		must(t, err)
+		must.Do(t, err)
 	}
 	again := newWorld(t, server) // the first one may use the progress of a moment ago
 	w.serve(again.view, away{})
@@ -181,7 +182,7 @@ func TestAUserWhomARebuildHasNotMetYetIsAnsweredByTheStoreAndStale(t *testing.T)
 	w.durably(t, arrives(1, 1, day))
 	for p := range int32(partitions) {
 		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
-		must(t, err)
+		must.Do(t, err)
 	}
 	w.wantStale(t, 1, "online", now())
 	w.wantStale(t, 2, "offline", now())
@@ -211,7 +212,7 @@ func TestAHiddenUserWhomRedisKnowsInPartKeepsTheVersionAtWhichItHid(t *testing.T
 	// The status topic tells that the user hides, not since which version.
 	_, err := w.view.Confirm(t.Context(), 1, []schemas.Current{{User: 1, State: schemas.Away, Since: day + 9, Version: 9,
 		Visibility: schemas.Nobody}}, nil, false)
-	must(t, err)
+	must.Do(t, err)
 	w.want(t, "/presence/1", `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"since":null,`+
 		`"version":"2","stale_since":null}`)
 	w.want(t, "/presence/batch?user_ids=1", `{"1":null}`)

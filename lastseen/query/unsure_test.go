@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
@@ -37,12 +38,12 @@ func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t 
 				records = append(records, redisview.Unsure{User: 1, Version: 16})
 			}
 			_, err := w.view.WriteUnsure(t.Context(), records)
-			must(t, err)
+			must.Do(t, err)
 			if c.then != nil {
 				c.then.User, c.then.Version, c.then.At = 1, 20, now-500
 				w.durably(t, c.then)
 				_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{c.then}))
-				must(t, err)
+				must.Do(t, err)
 			}
 			for _, path := range []string{"/presence/1", "/presence/changes?user_ids=1"} {
 				status, body := w.get(t, path)
@@ -51,7 +52,7 @@ func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t 
 				}
 			}
 			users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2}, nil)
-			must(t, err)
+			must.Do(t, err)
 			if (users[0].UnsureSince == now-1000) != c.shown || users[1].UnsureSince != 0 {
 				t.Errorf("the stream reads %+v", users)
 			}
@@ -73,7 +74,7 @@ func TestAnswersThatCannotSayWhetherAUserIsUnsureAreStaleUntilTheyCan(t *testing
 	w.happen(t, arrives(1, 10, now-3_600_000), arrives(2, 11, now-60_000), leaves(2, 12, now-50_000))
 	w.upTo(t, now)
 	_, err := w.view.WriteUnsure(t.Context(), []redisview.Unsure{{User: 1, Version: 15, Since: now - 1000}})
-	must(t, err)
+	must.Do(t, err)
 	for _, answers := range []bool{false, true} {
 		view := query.View(w.view)
 		if !answers {
@@ -87,7 +88,7 @@ func TestAnswersThatCannotSayWhetherAUserIsUnsureAreStaleUntilTheyCan(t *testing
 			}
 		}
 		users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
-		must(t, err)
+		must.Do(t, err)
 		if (users[0].StaleSince == 0) != answers || users[1].StaleSince != 0 || users[2].StaleSince != 0 {
 			t.Errorf("the stream reads %+v", users)
 		}

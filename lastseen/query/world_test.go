@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/query"
@@ -42,22 +43,15 @@ type world struct {
 	hiddenOffline bool
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 func newWorld(tb testing.TB, server *redistest.Server) *world {
 	tb.Helper()
 	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix}, time.Hour)
-	must(tb, err)
+	must.Do(tb, err)
 	tb.Cleanup(func() { _ = view.Close() })
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(tb.TempDir(), "stillhere.db")
 	durable, err := sqlitestore.Open(tb.Context(), config)
-	must(tb, err)
+	must.Do(tb, err)
 	tb.Cleanup(func() { _ = durable.Close() })
 	w := &world{view: view, durable: durable, written: store.Unknown}
 	w.serve(view, durable)
@@ -80,7 +74,7 @@ func (w *world) serve(view query.View, durable store.Reader) {
 func (w *world) durably(tb testing.TB, log ...*schemas.Transition) {
 	tb.Helper()
 	next := max(w.written, 0) + int64(len(log))
-	must(tb, w.durable.Append(tb.Context(), store.Batch{Expected: w.written, Next: next, Changes: log}))
+	must.Do(tb, w.durable.Append(tb.Context(), store.Batch{Expected: w.written, Next: next, Changes: log}))
 	w.written = next
 }
 
@@ -89,7 +83,7 @@ func (w *world) happen(tb testing.TB, log ...*schemas.Transition) {
 	tb.Helper()
 	w.durably(tb, log...)
 	_, err := w.view.Write(tb.Context(), 1, store.Fold(log))
-	must(tb, err)
+	must.Do(tb, err)
 }
 
 // upTo says that Redis has everything up to an instant.
@@ -98,7 +92,7 @@ func (w *world) upTo(tb testing.TB, watermark schemas.Millis) {
 	for p := range w.progress {
 		progress := redisview.Progress{Epoch: 1, Watermark: watermark, Next: 0}
 		moved, err := w.view.Move(tb.Context(), int32(p), w.progress[p], progress)
-		must(tb, err)
+		must.Do(tb, err)
 		if moved != progress {
 			tb.Fatalf("progress %+v", moved)
 		}
@@ -112,7 +106,7 @@ func (w *world) get(tb testing.TB, path string) (int, string) {
 	recorder := httptest.NewRecorder()
 	w.ServeHTTP(recorder, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, path, nil))
 	body, err := io.ReadAll(recorder.Body)
-	must(tb, err)
+	must.Do(tb, err)
 	if !json.Valid(body) {
 		tb.Fatalf("%s is answered with %q, which is not JSON", path, body)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/rebuild"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -16,13 +17,6 @@ import (
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // topic is one partition in memory.
 type topic struct{ changes []*schemas.Transition }
@@ -60,8 +54,8 @@ func open(t *testing.T) *sqlitestore.Store {
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "stillhere.db")
 	s, err := sqlitestore.Open(t.Context(), config)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, s.Close()) })
 	return s
 }
 
@@ -69,13 +63,13 @@ func open(t *testing.T) *sqlitestore.Store {
 func content(t *testing.T, s *sqlitestore.Store) ([]store.Entry, map[schemas.UserID]schemas.Current) {
 	t.Helper()
 	var all []store.Entry
-	must(t, s.Changes(t.Context(), store.Range{}, func(e *store.Entry) error { all = append(all, *e); return nil }))
+	must.Do(t, s.Changes(t.Context(), store.Range{}, func(e *store.Entry) error { all = append(all, *e); return nil }))
 	ids := make([]schemas.UserID, 50)
 	for i := range ids {
 		ids[i] = schemas.UserID(i + 1)
 	}
 	users, err := s.Users(t.Context(), ids)
-	must(t, err)
+	must.Do(t, err)
 	return all, users
 }
 
@@ -83,20 +77,20 @@ func TestAnEmptiedStoreIsRebuiltWhileTheSinkGoesOnAndNothingIsDoubled(t *testing
 	t.Parallel()
 	log := storetest.RandomLog(5, 50, 12_000)
 	whole, emptied := open(t), open(t)
-	must(t, whole.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 12_000, Changes: log}))
+	must.Do(t, whole.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 12_000, Changes: log}))
 
 	// The sink goes on after the loss at offset 11,000, in the middle of the rebuild.
-	must(t, emptied.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 11_000, Changes: nil}))
+	must.Do(t, emptied.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 11_000, Changes: nil}))
 	next := int64(11_000)
 	sink := func() {
 		if next < 12_000 {
-			must(t, emptied.Append(t.Context(), store.Batch{Expected: next, Next: next + 500, Changes: log[next : next+500]}))
+			must.Do(t, emptied.Append(t.Context(), store.Batch{Expected: next, Next: next + 500, Changes: log[next : next+500]}))
 			next += 500
 		}
 	}
 	for range 2 { // a second time changes nothing
 		done, err := rebuild.Lastseen(t.Context(), topic{log}, racing{emptied, sink}, func(rebuild.Progress) {})
-		must(t, err)
+		must.Do(t, err)
 		if done.Written != 12_000 || done.Read != done.Total {
 			t.Errorf("done %+v", done)
 		}
@@ -155,7 +149,7 @@ func TestEveryPartitionOfRedisIsRebuiltByItsProjector(t *testing.T) {
 	t.Parallel()
 	p := &projected{marks: map[int32]redisview.Progress{0: {Epoch: 5, Next: 3}, 1: {Epoch: 5, Next: 9}}}
 	var told []int32
-	must(t, rebuild.Redis(t.Context(), p, 2, func(done, _ int32) { told = append(told, done) }))
+	must.Do(t, rebuild.Redis(t.Context(), p, 2, func(done, _ int32) { told = append(told, done) }))
 	if !slices.Equal(p.rebuilt, []int32{0, 1}) || !slices.Equal(told, []int32{0, 1, 2}) {
 		t.Errorf("rebuilt %v, told %v", p.rebuilt, told)
 	}

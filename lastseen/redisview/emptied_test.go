@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -89,7 +90,7 @@ func eachEmptied(t *testing.T, test func(e *emptied)) {
 			e.view.lifetime = time.Hour // also on a machine that stands still
 			e.fill(filled.Epoch)
 			_, err := e.view.Move(t.Context(), 0, Progress{}, filled)
-			must(t, err)
+			must.Do(t, err)
 			test(e)
 		})
 	}
@@ -99,7 +100,7 @@ func (e *emptied) fill(epoch int64) {
 	e.Helper()
 	user := schemas.Current{User: 1, State: schemas.Online, Since: 1, Version: 1, Visibility: schemas.Everyone}
 	_, err := e.view.Write(context.Background(), epoch, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
-	must(e, err)
+	must.Do(e, err)
 }
 
 // rebuild empties Redis and goes from there to the progress of a later epoch; with nobody in
@@ -107,14 +108,14 @@ func (e *emptied) fill(epoch int64) {
 func (e *emptied) rebuild(to Progress) {
 	e.server.FlushAll()
 	_, err := e.view.Move(context.Background(), 0, Progress{}, to)
-	must(e, err)
+	must.Do(e, err)
 }
 
 // want wants users 1 and 2 found or not, and what absence of one of them would mean.
 func (e *emptied) want(found bool, absenceTells bool) {
 	e.Helper()
 	entries, progress, err := e.view.Read(e.Context(), []schemas.UserID{1, 2})
-	must(e, err)
+	must.Do(e, err)
 	mine, known := progress[0]
 	if entries[0].Found != found || entries[1].Found || (known && !mine.Rebuilding) != absenceTells {
 		e.Errorf("found %v, %v under the progress %+v; want %v, false, and progress that can be relied on: %v",
@@ -170,7 +171,7 @@ func TestARebuildThatEndsWhileUsersAreReadDoesNotMakeAbsenceCount(t *testing.T) 
 		e.server.Del(e.view.tagKey())
 		e.before("hgetall", func() {
 			_, err := fresh.Move(context.Background(), 0, begun, Progress{Epoch: 6, Watermark: 100, Next: 7})
-			must(e, err)
+			must.Do(e, err)
 		})
 		e.want(false, false)
 		e.want(false, true)
@@ -186,7 +187,7 @@ func TestMarksAreReadAgainOnlyInAClusterOrWhereThereIsNoTag(t *testing.T) {
 			e.Helper()
 			e.before("nothing", nil)
 			_, progress, err := e.view.Read(e.Context(), ids)
-			must(e, err)
+			must.Do(e, err)
 			if e.count("get\r\n$") == 0 || e.count("hgetall") != n || progress[0] != filled {
 				e.Errorf("users %v: sent %q, judged by %+v", ids, e.sent, progress[0])
 			}
@@ -201,9 +202,9 @@ func TestMarksAreReadAgainOnlyInAClusterOrWhereThereIsNoTag(t *testing.T) {
 		wantAgain(1, 1, 2)
 		later := Progress{Epoch: filled.Epoch, Watermark: filled.Watermark + 1, Next: filled.Next}
 		_, err := e.view.Move(e.Context(), 0, filled, later)
-		must(e, err)
+		must.Do(e, err)
 		_, err = e.view.Move(e.Context(), 0, later, filled)
-		must(e, err)
+		must.Do(e, err)
 		wantAgain(1, 1, 2) // now the new tag is known
 		wantAgain(again, 1, 2)
 	})
@@ -215,9 +216,9 @@ func TestAServerThatCameBackWithOlderKeysIsJudgedByTheMarksItCameBackWith(t *tes
 		e.want(true, true)
 		e.server.Close()
 		e.server.HSet(e.view.progressKey(), field(0), Progress{Epoch: 5, Watermark: 50, Next: 3}.text())
-		must(e, e.server.Restart())
+		must.Do(e, e.server.Restart())
 		_, progress, err := e.view.Read(e.Context(), []schemas.UserID{1})
-		must(e, err)
+		must.Do(e, err)
 		if progress[0].Watermark != 50 {
 			e.Errorf("judged by the progress %+v", progress[0])
 		}
@@ -227,7 +228,7 @@ func TestAServerThatCameBackWithOlderKeysIsJudgedByTheMarksItCameBackWith(t *tes
 func TestThoseWhoAskForTheMarksWhileTheyAreReadShareTheNextReading(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
-		must(e, e.view.Ping(e.Context()))
+		must.Do(e, e.view.Ping(e.Context()))
 		under, hold := make(chan struct{}), make(chan struct{})
 		e.before("hgetall", func() { close(under); <-hold })
 		over, cancel := context.WithCancel(e.Context())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -18,7 +19,7 @@ func BenchmarkWriteSeenOf1000(b *testing.B) {
 	const users, batch = 1_000_000, 1000
 	info := func(section, name string) (value float64) {
 		text, err := v.client.Info(b.Context(), section).Result()
-		must(b, err)
+		must.Do(b, err)
 		_, rest, _ := strings.Cut(text, "\n"+name+":")
 		if _, err := fmt.Sscanf(rest, "%g", &value); err != nil {
 			b.Fatalf("%s in %s: %v", name, text, err)

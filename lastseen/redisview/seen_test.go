@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -20,7 +21,7 @@ func device(id schemas.DeviceID, at schemas.Millis) Device {
 func seenOf(tb testing.TB, v *View, user schemas.UserID) Seen {
 	tb.Helper()
 	all, err := v.Seen(tb.Context(), []schemas.UserID{999, user})
-	must(tb, err)
+	must.Do(tb, err)
 	return all[1]
 }
 
@@ -35,7 +36,7 @@ func TestOfTwoRowsOfAUserTheNewerStaysWhateverTheirOrder(t *testing.T) {
 			written int
 		}{{newer, 1}, {older, 0}, {newer, 0}} {
 			written, err := v.WriteSeen(t.Context(), []Seen{write.row})
-			must(t, err)
+			must.Do(t, err)
 			got := seenOf(t, v, 1)
 			if written != write.written || !reflect.DeepEqual(got, newer) {
 				t.Errorf("write %d: %d written, Redis has %+v, want %+v", i, written, got, newer)
@@ -53,7 +54,7 @@ func TestADeviceIsPresentSinceItsFirstRow(t *testing.T) {
 			{User: 1, At: 2000, Version: 2, Devices: []Device{device(6, 1700), device(8, 1800), device(7, 1900)}},
 		} {
 			_, err := v.WriteSeen(t.Context(), []Seen{row})
-			must(t, err)
+			must.Do(t, err)
 		}
 		got := seenOf(t, v, 1)
 		since := map[schemas.DeviceID]schemas.Millis{}
@@ -82,9 +83,9 @@ func TestARowOfAUserWhoIsOfflineOrHiddenByANewerVersionIsNotWritten(t *testing.T
 		} {
 			c.entry.User, c.entry.Since, row.User = schemas.UserID(i+1), 1, schemas.UserID(i+1)
 			_, err := v.Write(t.Context(), 1, []store.Update{{Current: c.entry, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
-			must(t, err)
+			must.Do(t, err)
 			written, err := v.WriteSeen(t.Context(), []Seen{row})
-			must(t, err)
+			must.Do(t, err)
 			if written != c.written {
 				t.Errorf("%+v: %d written, want %d", c.entry, written, c.written)
 			}
@@ -101,14 +102,14 @@ func TestAnErasureTakesTheRowOfTheUserAndRefusesOlderOnes(t *testing.T) {
 			Visibility: schemas.Everyone, Version: 6, ErasedUntil: 3000}
 		for _, want := range []int{1, 0} { // before and after
 			written, err := v.WriteSeen(t.Context(), []Seen{row})
-			must(t, err)
+			must.Do(t, err)
 			if written != want {
 				t.Errorf("%d rows written, want %d", written, want)
 			}
 			_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erased}))
-			must(t, err)
+			must.Do(t, err)
 			left, err := v.Seen(t.Context(), []schemas.UserID{7})
-			must(t, err)
+			must.Do(t, err)
 			if left[0].At != 0 || len(left[0].Devices) != 0 {
 				t.Errorf("after the erasure there is %+v", left[0])
 			}
@@ -150,11 +151,11 @@ func TestOlderCountsOfAPartitionDoNotReplaceNewerOnes(t *testing.T) {
 		newer := PartitionCounts{At: 2000, Counts: schemas.Counts{Online: 10, Away: 3, ByKind: [5]int64{1, 2, 3, 4, 5}}}
 		older := PartitionCounts{At: 1000, Counts: schemas.Counts{Online: 7}}
 		for _, c := range []PartitionCounts{newer, older} {
-			must(t, v.WriteCounts(t.Context(), 3, c))
+			must.Do(t, v.WriteCounts(t.Context(), 3, c))
 		}
-		must(t, v.WriteCounts(t.Context(), 4, older))
+		must.Do(t, v.WriteCounts(t.Context(), 4, older))
 		got, err := v.Counts(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		if want := (map[int32]PartitionCounts{3: newer, 4: older}); !reflect.DeepEqual(got, want) {
 			t.Errorf("counts %+v, want %+v", got, want)
 		}
@@ -170,23 +171,23 @@ func TestTheCountsOfATenantAreTheNewestOfEachPartitionAndUnknownBeyondTheLargest
 		newer := TenantCounts{At: 2000, Tenants: []schemas.TenantCounts{{Tenant: "acme", Counts: acme}, {Tenant: "", Counts: own}}}
 		older := TenantCounts{At: 1000, Tenants: []schemas.TenantCounts{{Tenant: "old", Counts: acme}}}
 		more := TenantCounts{At: 3000, Others: &schemas.Counts{Away: 7}, Tenants: []schemas.TenantCounts{{Tenant: "acme", Counts: own}}}
-		must(t, v.WriteTenantCounts(t.Context(), 0, older)) // "old" has no users any more by the newer one
-		must(t, v.WriteTenantCounts(t.Context(), 0, newer))
-		must(t, v.WriteTenantCounts(t.Context(), 0, older))
-		must(t, v.WriteTenantCounts(t.Context(), 1, more))
-		must(t, v.WriteTenantCounts(t.Context(), 2, TenantCounts{At: 4000}))
+		must.Do(t, v.WriteTenantCounts(t.Context(), 0, older)) // "old" has no users any more by the newer one
+		must.Do(t, v.WriteTenantCounts(t.Context(), 0, newer))
+		must.Do(t, v.WriteTenantCounts(t.Context(), 0, older))
+		must.Do(t, v.WriteTenantCounts(t.Context(), 1, more))
+		must.Do(t, v.WriteTenantCounts(t.Context(), 2, TenantCounts{At: 4000}))
 		for tenant, want := range map[string]map[int32]PartitionCounts{
 			"acme": {0: {At: 2000, Counts: acme}, 1: {At: 3000, Counts: own}, 2: {At: 4000}},
 			"":     {0: {At: 2000, Counts: own}, 2: {At: 4000}},
 			"old":  {0: {At: 2000}, 2: {At: 4000}},
 		} {
 			got, err := v.CountsOfTenant(t.Context(), tenant, 4)
-			if must(t, err); !reflect.DeepEqual(got, want) {
+			if must.Do(t, err); !reflect.DeepEqual(got, want) {
 				t.Errorf("tenant %q: %+v, want %+v", tenant, got, want)
 			}
 		}
 		got, err := v.TenantCounts(t.Context(), 4)
-		must(t, err)
+		must.Do(t, err)
 		for _, c := range got {
 			slices.SortFunc(c.Tenants, func(a, b schemas.TenantCounts) int { return strings.Compare(b.Tenant, a.Tenant) })
 		}
@@ -203,11 +204,11 @@ func TestADeviceThatCameBackIsNotPresentSinceBeforeItsUserWasOffline(t *testing.
 	change := func(from, to schemas.State, version schemas.Version, at schemas.Millis) {
 		_, err := v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{{User: 1, From: from, To: to, At: at, LastSeen: at, LastActive: at,
 			Cause: schemas.FirstBeat, Device: 7, Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: schemas.Everyone, Version: version, Policy: "p-1"}}))
-		must(t, err)
+		must.Do(t, err)
 	}
 	row := func(version schemas.Version, at schemas.Millis) {
 		_, err := v.WriteSeen(t.Context(), []Seen{{User: 1, At: at, Version: version, Interval: 60_000, Devices: []Device{device(7, at)}}})
-		must(t, err)
+		must.Do(t, err)
 	}
 	change(schemas.Offline, schemas.Online, 1<<12, start)
 	row(2<<12, start+1000)

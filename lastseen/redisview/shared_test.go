@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -50,9 +51,7 @@ func TestReadersWhoShareARoundTripEachGetTheirOwnUsers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if err := errors.Join(faults...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(faults...))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -17,9 +18,7 @@ import (
 func openAt(t *testing.T, o Options) *View {
 	t.Helper()
 	v, err := Open(o, week)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := v.Close(); err != nil {
 			t.Error(err)
@@ -61,9 +60,7 @@ func TestInAClusterUsersOfAllNodesAndTheMarksAreKept(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	v := openAt(t, Options{Addrs: cluster.Addrs()[:1], Cluster: true})
-	if err := keeps(t, v, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, keeps(t, v, 3))
 	older, _ := someUsers(300, 2)
 	if written, err := v.Write(t.Context(), 1, older); err != nil || written != 0 {
 		t.Fatalf("%d older ones won, %v", written, err)
@@ -82,9 +79,7 @@ func TestAfterAFailoverBySentinelsTheViewGoesOn(t *testing.T) {
 	t.Parallel()
 	watched := redistest.StartWatched(t, "secret")
 	v := openAt(t, Options{Addrs: watched.Addrs(), Master: redistest.MasterName, Password: "secret"})
-	if err := keeps(t, v, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, keeps(t, v, 1))
 	watched.Master.Kill()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -108,9 +103,7 @@ func TestThePasswordIsReadForEveryConnection(t *testing.T) {
 	redis := redistest.StartTLS(t, a.CA, server.Cert, server.Key, "--requirepass", "new", "--tls-auth-clients", "no")
 	password := keys.Secret{File: filepath.Join(t.TempDir(), "password")}
 	write := func(text string) {
-		if err := os.WriteFile(password.File, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(password.File, []byte(text), 0o600))
 	}
 	write("old")
 	v := openAt(t, Options{Addrs: []string{redis.Addr}, Dialer: keys.TLS{CA: a.CA}.Dialer(nil), Credentials: func(context.Context) (string, string, error) {
@@ -121,7 +114,5 @@ func TestThePasswordIsReadForEveryConnection(t *testing.T) {
 		t.Fatal("the old password works")
 	}
 	write("new")
-	if err := v.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Ping(t.Context()))
 }

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -13,7 +14,7 @@ import (
 func unsureOf(tb testing.TB, v *View, user schemas.UserID) Unsure {
 	tb.Helper()
 	all, err := v.Unsure(tb.Context(), []schemas.UserID{999, user})
-	must(tb, err)
+	must.Do(tb, err)
 	return all[1]
 }
 
@@ -28,7 +29,7 @@ func TestTheNewestRecordSaysWhetherAUserIsUnsureWhateverTheirOrder(t *testing.T)
 			want    Unsure
 		}{{[]Unsure{begin}, 1, begin}, {[]Unsure{begin, end}, 2, end}, {[]Unsure{begin}, 0, end}} {
 			written, err := v.WriteUnsure(t.Context(), write.records)
-			must(t, err)
+			must.Do(t, err)
 			if got := unsureOf(t, v, 1); written != write.written || got != write.want {
 				t.Errorf("write %d: %d written, Redis has %+v, want %+v", i, written, got, write.want)
 			}
@@ -44,7 +45,7 @@ func TestARecordOlderThanTheEntryOfItsUserIsNotWritten(t *testing.T) {
 			user := schemas.UserID(version)
 			_, err := v.Write(t.Context(), 1, []store.Update{{Current: schemas.Current{User: user, State: schemas.Online,
 				Visibility: schemas.Everyone, Since: 1, Version: 5}, SinceKnown: true, TimesKnown: true}})
-			must(t, err)
+			must.Do(t, err)
 			if n, err := v.WriteUnsure(t.Context(), []Unsure{{User: user, Version: version, Since: 7}}); err != nil || n != written {
 				t.Errorf("version %d: %d written (%v), want %d", version, n, err, written)
 			}
@@ -57,10 +58,10 @@ func TestAnErasureDeletesThatAUserIsUnsure(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
 		_, err := v.WriteUnsure(t.Context(), []Unsure{{User: 1, Version: 4, Since: 7}})
-		must(t, err)
+		must.Do(t, err)
 		_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{{User: 1, To: schemas.Offline, Cause: schemas.Erased,
 			Visibility: schemas.Everyone, Version: 9, At: 5, ErasedUntil: 1e12}}))
-		must(t, err)
+		must.Do(t, err)
 		if got := unsureOf(t, v, 1); got != (Unsure{}) {
 			t.Errorf("Redis has %+v", got)
 		}

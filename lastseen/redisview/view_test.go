@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
@@ -27,9 +28,7 @@ const week = 7 * 24 * time.Hour
 func open(tb testing.TB, server *redistest.Server) *View {
 	tb.Helper()
 	v, err := Open(Options{Addrs: []string{server.Addr}, Prefix: server.Prefix}, week)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	tb.Cleanup(func() {
 		if err := v.Close(); err != nil {
 			tb.Error(err)
@@ -38,17 +37,10 @@ func open(tb testing.TB, server *redistest.Server) *View {
 	return v
 }
 
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
-
 func entry(tb testing.TB, v *View, user schemas.UserID) Entry {
 	tb.Helper()
 	entries, _, err := v.Read(tb.Context(), []schemas.UserID{user})
-	must(tb, err)
+	must.Do(tb, err)
 	return entries[0]
 }
 
@@ -59,11 +51,11 @@ func TestUsersAreReadAsTheyWereWrittenBatchByBatch(t *testing.T) {
 		t.Parallel()
 		// miniredis says it is a cluster of one node.
 		v, err := Open(Options{Addrs: []string{redistest.Mini(t).Addr}, Cluster: true}, week)
-		must(t, err)
-		defer func() { must(t, v.Close()) }()
+		must.Do(t, err)
+		defer func() { must.Do(t, v.Close()) }()
 		readsWhatWasWritten(t, v)
 		_, progress, err := v.Read(t.Context(), []schemas.UserID{1})
-		must(t, err)
+		must.Do(t, err)
 		if len(progress) != 0 {
 			t.Errorf("progress %v", progress)
 		}
@@ -77,7 +69,7 @@ func readsWhatWasWritten(t *testing.T, v *View) {
 	for start := 0; start < len(log); start += 500 {
 		// What was written before comes again.
 		_, err := v.Write(t.Context(), 1, store.Fold(log[max(0, start-100):start+500]))
-		must(t, err)
+		must.Do(t, err)
 	}
 	for _, change := range log {
 		want[change.User] = store.After(want[change.User], change)
@@ -88,7 +80,7 @@ func readsWhatWasWritten(t *testing.T, v *View) {
 	}
 	ids = append(ids, 1_000_000)
 	entries, _, err := v.Read(t.Context(), ids)
-	must(t, err)
+	must.Do(t, err)
 	for i, e := range entries {
 		if ids[i] == 1_000_000 {
 			if e.Found {
@@ -128,7 +120,7 @@ func TestWritesInAnyOrderAndNumberEndWithTheNewestVersion(t *testing.T) {
 		order := rapid.SliceOfN(rapid.IntRange(0, len(log)-1), 0, 30).Draw(rt, "order")
 		for _, i := range append(order, len(log)-1) {
 			_, err := v.Write(t.Context(), 1, store.Fold(log[i:i+1]))
-			must(t, err)
+			must.Do(t, err)
 		}
 		e := entry(t, v, user)
 		if e.Version != want.Version || e.State != want.State || e.Visibility != want.Visibility || e.LastSeen > want.LastSeen ||
@@ -147,7 +139,7 @@ func TestOneUserTwiceInOneWriteEndsWithTheNewestVersion(t *testing.T) {
 				SinceKnown: true, HiddenKnown: true, TimesKnown: true}
 		}
 		written, err := v.Write(t.Context(), 1, []store.Update{at(2, schemas.Away), at(9, schemas.Offline), at(5, schemas.Online)})
-		must(t, err)
+		must.Do(t, err)
 		if got := entry(t, v, 1); got.Version != 9 || got.State != schemas.Offline || written != 2 {
 			t.Errorf("%d written, and version %d is there", written, got.Version)
 		}
@@ -175,9 +167,9 @@ func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
 			user.Version++
 			user.State, user.Visibility = step.state, step.visibility
 			_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
-			must(t, err)
+			must.Do(t, err)
 			left, err := v.client.PTTL(t.Context(), v.userKey(7)).Result()
-			must(t, err)
+			must.Do(t, err)
 			if (left > 0) != step.expires || left > week {
 				t.Errorf("%v %v: time to live %v", step.state, step.visibility, left)
 			}
@@ -198,7 +190,7 @@ func TestAnErasedUserLeavesAMarkForAnHourAndNoTimes(t *testing.T) {
 		write := func(changes ...*schemas.Transition) Entry {
 			t.Helper()
 			_, err := v.Write(t.Context(), 1, store.Fold(changes))
-			must(t, err)
+			must.Do(t, err)
 			return entry(t, v, 7)
 		}
 		for _, e := range []Entry{write(online, erased), write(online), write(erased)} {
@@ -207,7 +199,7 @@ func TestAnErasedUserLeavesAMarkForAnHourAndNoTimes(t *testing.T) {
 			}
 		}
 		left, err := v.client.PTTL(t.Context(), v.userKey(7)).Result()
-		if must(t, err); left <= 0 || left > time.Hour {
+		if must.Do(t, err); left <= 0 || left > time.Hour {
 			t.Errorf("time to live %v", left)
 		}
 		if e := write(back); e.Erased || !e.Complete() || e.LastSeen != 80 || e.LastActive != 0 || e.Since != 250 {
@@ -228,7 +220,7 @@ func TestWhatOneTransitionDoesNotHoldIsLeftToTheDurableStore(t *testing.T) {
 	devices := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 100, Cause: schemas.DevicesChanged,
 		Visibility: schemas.Nobody, Version: 5}
 	_, err := v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{devices}))
-	must(t, err)
+	must.Do(t, err)
 	if e := entry(t, v, 1); !e.Found || e.Complete() || e.Since != 0 || e.Hidden != 0 {
 		t.Fatalf("entry %+v guesses", e)
 	}
@@ -236,14 +228,14 @@ func TestWhatOneTransitionDoesNotHoldIsLeftToTheDurableStore(t *testing.T) {
 	silent := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 200, LastSeen: 150, Cause: schemas.Silent,
 		Visibility: schemas.Everyone, Version: 6}
 	_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{silent}))
-	must(t, err)
+	must.Do(t, err)
 	if e := entry(t, v, 1); e.Complete() {
 		t.Fatalf("entry %+v tells times that may be hidden ones", e)
 	}
 	arrives := &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: 300, LastSeen: 300, Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: 7}
 	_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{arrives}))
-	must(t, err)
+	must.Do(t, err)
 	if e := entry(t, v, 1); !e.Complete() || e.Since != 300 {
 		t.Fatalf("entry %+v, want it complete", e)
 	}
@@ -254,7 +246,7 @@ func TestConfirmingKeepsWhatIsNewerAndRaisesItsEpoch(t *testing.T) {
 	v := open(t, redistest.Mini(t))
 	user := schemas.Current{User: 1, State: schemas.Online, Since: 10, Version: 5, Visibility: schemas.Everyone}
 	_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
-	must(t, err)
+	must.Do(t, err)
 	for _, step := range []struct {
 		version schemas.Version
 		epoch   int64
@@ -267,7 +259,7 @@ func TestConfirmingKeepsWhatIsNewerAndRaisesItsEpoch(t *testing.T) {
 		older := user
 		older.Version, older.State = step.version, schemas.Away
 		_, err := v.Confirm(t.Context(), step.epoch, []schemas.Current{older}, nil, false)
-		must(t, err)
+		must.Do(t, err)
 		if e := entry(t, v, 1); e.Epoch != step.want.Epoch || e.Current != step.want.Current {
 			t.Errorf("after %+v: %+v", step, e)
 		}
@@ -288,13 +280,13 @@ func TestAMarkIsMovedOnlyFromWhereItIs(t *testing.T) {
 			{second, Progress{Epoch: 2, Rebuilding: true}, Progress{Epoch: 2, Rebuilding: true}},
 		} {
 			got, err := v.Move(t.Context(), 3, step.from, step.to)
-			must(t, err)
+			must.Do(t, err)
 			if got != step.want {
 				t.Fatalf("moving %+v to %+v: %+v is there, want %+v", step.from, step.to, got, step.want)
 			}
 		}
 		got, err := v.Progress(t.Context(), 3)
-		must(t, err)
+		must.Do(t, err)
 		if got != (Progress{Epoch: 2, Rebuilding: true}) {
 			t.Errorf("progress %+v", got)
 		}
@@ -308,11 +300,11 @@ func TestScriptsAreSentAgainToARedisThatForgotThem(t *testing.T) {
 		for i := range 3 {
 			user := schemas.Current{User: 1, State: schemas.Online, Since: 1, Version: schemas.Version(i + 1), Visibility: schemas.Everyone}
 			written, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
-			must(t, err)
+			must.Do(t, err)
 			if written != 1 {
 				t.Fatalf("%d written", written)
 			}
-			must(t, v.client.ScriptFlush(t.Context()).Err())
+			must.Do(t, v.client.ScriptFlush(t.Context()).Err())
 		}
 	})
 }
@@ -321,13 +313,13 @@ func TestAForeignValueCountsAsNotThereAndIsWrittenOver(t *testing.T) {
 	t.Parallel()
 	v := open(t, redistest.Mini(t))
 	for _, value := range []string{"", "online", strings.Repeat("1", valueLength-1), strings.Repeat("z", valueLength), "2" + strings.Repeat("f", valueLength-1)} {
-		must(t, v.client.Set(t.Context(), v.userKey(1), value, 0).Err())
+		must.Do(t, v.client.Set(t.Context(), v.userKey(1), value, 0).Err())
 		if entry(t, v, 1).Found {
 			t.Errorf("%q is understood", value)
 		}
 		user := schemas.Current{User: 1, State: schemas.Online, Since: 1, Version: 1, Visibility: schemas.Everyone}
 		_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
-		must(t, err)
+		must.Do(t, err)
 		if !entry(t, v, 1).Found {
 			t.Errorf("%q is not written over", value)
 		}
@@ -341,7 +333,7 @@ func TestAReadHeedsItsDeadlineWhenRedisHangs(t *testing.T) {
 		t.Skip("STILLHERE_TEST_REDIS names a server that is not ours to pause")
 	}
 	v := open(t, server)
-	must(t, v.Ping(t.Context()))
+	must.Do(t, v.Ping(t.Context()))
 	if _, err := server.Do("CLIENT PAUSE 20000"); err != nil {
 		t.Fatal(err)
 	}
@@ -379,10 +371,10 @@ func BenchmarkReadOf50(b *testing.B) {
 	v := open(b, redistest.Real(b))
 	const users, batch, partitions = 10_000, 50, 64
 	_, err := v.Write(b.Context(), 1, store.Fold(storetest.RandomLog(1, users, 5*users)))
-	must(b, err)
+	must.Do(b, err)
 	for p := range int32(partitions) {
 		_, err := v.Move(b.Context(), p, Progress{}, Progress{Epoch: 1795268780758, Watermark: 1795268780758, Next: 1_000_000})
-		must(b, err)
+		must.Do(b, err)
 	}
 	// Of the ids above, nobody is there.
 	for name, ids := range map[string]int{"of whom few are absent": users, "of whom half are absent": 2 * users} {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 )
@@ -25,13 +26,9 @@ func BenchmarkWriting(b *testing.B) {
 			w := Changes(format, io.Discard)
 			b.ReportAllocs()
 			for i := range b.N {
-				if err := w.Write(&rows[i%len(rows)]); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, w.Write(&rows[i%len(rows)]))
 			}
-			if err := w.Close(); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, w.Close())
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -56,6 +57,6 @@ func TestNothingFromBeforeAnErasureIsReadWhereverItIs(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, err)
+		must.Do(t, err)
 	})
 }

@@ -7,16 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
 
 // topic is a topic in memory: its records by partition, offsets with holes.
 type topic struct {
@@ -171,8 +165,8 @@ func replayed(t *testing.T, format Format, log Log, past Archive, o Options) ([]
 	var out bytes.Buffer
 	w := Changes(format, &out)
 	sum, err := Run(t.Context(), log, past, &o, w.Write)
-	must(t, err)
-	must(t, w.Close())
+	must.Do(t, err)
+	must.Do(t, w.Close())
 	return out.Bytes(), sum
 }
 
@@ -186,9 +180,9 @@ func written(t *testing.T, format Format, changes []store.Entry) []byte {
 	var out bytes.Buffer
 	w := Changes(format, &out)
 	for i := range ordered {
-		must(t, w.Write(&ordered[i]))
+		must.Do(t, w.Write(&ordered[i]))
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -101,9 +102,9 @@ func namedFile(t *testing.T, format Format, columns Columns, rows []store.Entry)
 	var out bytes.Buffer
 	w := ChangesWith(columns, format, &out)
 	for i := range rows {
-		must(t, w.Write(&rows[i]))
+		must.Do(t, w.Write(&rows[i]))
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 
@@ -126,7 +127,7 @@ func TestRowsHaveTheNamesThatAreKnownNow(t *testing.T) {
 		var out bytes.Buffer
 		w := ChangesWith(Named, format, &out)
 		sum, err := Run(t.Context(), log, kept, &o, w.Write)
-		must(t, errors.Join(err, w.Close()))
+		must.Do(t, errors.Join(err, w.Close()))
 		same(t, "replay", out.Bytes(), namedFile(t, format, Named, want))
 		if sum.Rows != int64(len(want)) || sum.Late != 0 {
 			t.Fatalf("summary %+v of %d rows", sum, len(want))
@@ -172,7 +173,7 @@ func TestAFolderWithOtherColumnsIsNotContinued(t *testing.T) {
 			for _, is := range []Columns{IDs, Named} {
 				folder := t.TempDir()
 				name := filepath.Join(folder, "changes-000001."+string(format))
-				must(t, os.WriteFile(name, namedFile(t, format, was, changes), 0o600))
+				must.Do(t, os.WriteFile(name, namedFile(t, format, was, changes), 0o600))
 				_, have, from, err := Rotate(is, format, Rotation{Folder: folder}, true, time.Hour)
 				if (err == nil) != (was == is) || err == nil && (len(have) == 0 || from == 0) {
 					t.Errorf("%s: a file of kind %d is continued as %d: %d changes from %s, %v", format, was, is, len(have), from, err)
@@ -190,7 +191,7 @@ func TestAFolderWithAFileThatNoReplayHasWrittenIsNotContinued(t *testing.T) {
 	} {
 		for _, line := range lines {
 			folder := t.TempDir()
-			must(t, os.WriteFile(filepath.Join(folder, "changes-000001."+string(format)), []byte(line+"\n"), 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(folder, "changes-000001."+string(format)), []byte(line+"\n"), 0o600))
 			if _, _, _, err := Rotate(IDs, format, Rotation{Folder: folder}, true, time.Hour); err == nil {
 				t.Errorf("%s: %q is continued", format, line)
 			}
@@ -206,12 +207,12 @@ func TestAFollowedChangeHasTheNameThatWasCommittedWithIt(t *testing.T) {
 	o := Defaults()
 	o.Names, o.Filter.Tenant = known, &tenants[1]
 	sum, err := Run(t.Context(), half, nil, &o, func(*store.Entry) error { return nil })
-	must(t, err)
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var got []store.Entry
 	idle := 0
-	must(t, Follow(ctx, log, &o, sum, func(e *store.Entry) error { got = append(got, *e); return nil }, func() error {
+	must.Do(t, Follow(ctx, log, &o, sum, func(e *store.Entry) error { got = append(got, *e); return nil }, func() error {
 		if idle++; idle == 2 { // both partitions
 			cancel()
 		}
@@ -242,7 +243,7 @@ func TestStatesAndSessionsHaveNames(t *testing.T) {
 	var out bytes.Buffer
 	w := SessionWriter(Named, JSONL, &out)
 	_, err = Sessions(t.Context(), log, nil, &o, true, w.Write)
-	must(t, errors.Join(err, w.Close()))
+	must.Do(t, errors.Join(err, w.Close()))
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(line, `{"tenant":"acme","name":"`) || strings.Contains(line, "user_id") {
 			t.Fatal(line)
@@ -264,14 +265,14 @@ func TestNamesAreWhatStandardReadersRead(t *testing.T) {
 			Tenant *string `json:"tenant"`
 			Name   *string `json:"name"`
 		}
-		must(t, json.Unmarshal(line, &row))
+		must.Do(t, json.Unmarshal(line, &row))
 		wantName(t, rows[i].Name, row.Tenant, row.Name)
 		if i++; row.User != nil {
 			t.Fatal("a row has an internal id")
 		}
 	}
 	records, err := csv.NewReader(bytes.NewReader(namedFile(t, CSV, Named, rows))).ReadAll()
-	must(t, err)
+	must.Do(t, err)
 	for i, r := range records[1:] {
 		// A reader of Go's makes \r\n in quotes \n.
 		if want := strings.ReplaceAll(MarkedText(rows[i].Name.Text), "\r\n", "\n"); r[1] != rows[i].Name.Tenant || r[2] != want {
@@ -287,7 +288,7 @@ func TestNamesAreWhatStandardReadersRead(t *testing.T) {
 	for i := range read {
 		wantName(t, rows[i].Name, read[i].Tenant, read[i].Name)
 	}
-	must(t, reader.Close())
+	must.Do(t, reader.Close())
 }
 
 // wantName wants null for both if there is no name, and the default tenant to be empty.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 //go:embed testdata/read_parquet.py
@@ -23,14 +25,14 @@ func TestEveryColumnOfAParquetFileIsCompressed(t *testing.T) {
 	changes := entries(7, 50, 3000)
 	var stretches, states bytes.Buffer
 	s := SessionWriter(IDs, Parquet, &stretches)
-	must(t, s.Write(&Session{User: 5, Kind: 1, Start: changes[0].At, End: changes[9].At}))
-	must(t, s.Close())
+	must.Do(t, s.Write(&Session{User: 5, Kind: 1, Start: changes[0].At, End: changes[9].At}))
+	must.Do(t, s.Close())
 	w := States(Parquet, &states)
-	must(t, w.Write(&changes[3]))
-	must(t, w.Close())
+	must.Do(t, w.Write(&changes[3]))
+	must.Do(t, w.Close())
 	for name, content := range map[string][]byte{"changes": written(t, Parquet, changes), "sessions": stretches.Bytes(), "states": states.Bytes()} {
 		file, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
-		must(t, err)
+		must.Do(t, err)
 		for _, column := range file.Metadata().RowGroups[0].Columns {
 			if column.MetaData.Codec != format.Zstd {
 				t.Errorf("%s: the column %s is %s", name, column.MetaData.PathInSchema, column.MetaData.Codec)
@@ -52,17 +54,17 @@ func TestDuckDBAndPyarrowReadParquetFiles(t *testing.T) {
 	changes := entries(7, 50, 3000)
 	changes[17].Device, changes[17].LastSeen, changes[17].LastActive, changes[17].Kinds = 0, 0, 0, 0
 	for _, kind := range []Format{Parquet, CSV, JSONL} {
-		must(t, os.WriteFile(filepath.Join(dir, "changes."+string(kind)), written(t, kind, changes), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "changes."+string(kind)), written(t, kind, changes), 0o600))
 	}
 	var stretches, states bytes.Buffer
 	s := SessionWriter(IDs, Parquet, &stretches)
-	must(t, s.Write(&Session{User: 5, Kind: 1, Start: changes[0].At, End: changes[9].At, Open: true}))
-	must(t, s.Close())
-	must(t, os.WriteFile(filepath.Join(dir, "sessions.parquet"), stretches.Bytes(), 0o600))
+	must.Do(t, s.Write(&Session{User: 5, Kind: 1, Start: changes[0].At, End: changes[9].At, Open: true}))
+	must.Do(t, s.Close())
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sessions.parquet"), stretches.Bytes(), 0o600))
 	w := States(Parquet, &states)
-	must(t, w.Write(&changes[3]))
-	must(t, w.Close())
-	must(t, os.WriteFile(filepath.Join(dir, "states.parquet"), states.Bytes(), 0o600))
+	must.Do(t, w.Write(&changes[3]))
+	must.Do(t, w.Close())
+	must.Do(t, os.WriteFile(filepath.Join(dir, "states.parquet"), states.Bytes(), 0o600))
 
 	command := exec.Command(python, "-", dir)
 	command.Stdin = bytes.NewReader(readParquet)

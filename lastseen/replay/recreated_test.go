@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -42,7 +43,7 @@ func TestAReplayUnderWhichTheTopicIsRecreatedEndsInAnError(t *testing.T) {
 	half := newTopic(2, shuffled(3, 20, 150))
 	half.id = log.id
 	sum, err := Run(t.Context(), half, nil, &o, emit)
-	must(t, err)
+	must.Do(t, err)
 	err = Follow(t.Context(), remadeAfter(0, log), &o, sum, emit, func() error { return nil })
 	if !errors.Is(err, ErrRecreated) || !strings.Contains(err.Error(), schemas.TopicID{2}.String()) {
 		t.Errorf("error %v, want %v", err, ErrRecreated)
@@ -62,7 +63,7 @@ func TestAnOffsetOfATopicThatIsGoneDoesNotCountAsWritten(t *testing.T) {
 		kept.topic = topic
 		o := Defaults()
 		sum, err := AsOf(t.Context(), log, kept, changes[len(changes)-1].At+1, &o, func(*store.Entry) error { return nil })
-		must(t, err)
+		must.Do(t, err)
 		return sum.Rows
 	}
 	users := map[schemas.UserID]bool{}
@@ -152,7 +153,7 @@ func TestWhatATenantDoesNotKeepIsAnErrorForItAndSaidOfEverybody(t *testing.T) {
 			seen, sessionsErr := Sessions(t.Context(), log, kept, &o, false, func(*Session) error { return nil })
 			o.Source = FromArchive
 			replayed, err := Run(t.Context(), log, kept, &o, func(*store.Entry) error { return nil })
-			must(t, err)
+			must.Do(t, err)
 			for what, err := range map[string]error{"what was in force": asOfErr, "sessions": sessionsErr} {
 				var forgotten *store.ForgottenError
 				if errors.As(err, &forgotten) != c.lost || !c.lost && err != nil || c.lost && (forgotten.Begins != begins || *forgotten.Tenant != acme) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -20,10 +21,10 @@ func (c *clocked) read() time.Time { return c.now }
 // filesIn are the files of a folder, by their names in it, in order.
 func filesIn(t *testing.T, folder string) (names []string) {
 	t.Helper()
-	must(t, filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			name, relErr := filepath.Rel(folder, path)
-			must(t, relErr)
+			must.Do(t, relErr)
 			names = append(names, name)
 		}
 		return err
@@ -40,7 +41,7 @@ func keysIn(t *testing.T, format Format, folder string) (keys []key) {
 	for _, name := range names {
 		if !strings.HasSuffix(name, partial) {
 			found, err := readKeys(format, IDs, filepath.Join(folder, name))
-			must(t, err)
+			must.Do(t, err)
 			keys = append(keys, found...)
 		}
 	}
@@ -64,29 +65,29 @@ func TestFilesAreCompleteAfterTheirTimeAlsoWhileNothingComes(t *testing.T) {
 	for _, format := range []Format{JSONL, CSV, Parquet} {
 		folder, clock := filepath.Join(t.TempDir(), "out"), &clocked{time.Unix(1, 0)}
 		w, have, from, err := Rotate(IDs, format, Rotation{Folder: folder, Every: 10 * time.Minute, Now: clock.read}, false, time.Minute)
-		must(t, err)
+		must.Do(t, err)
 		if len(have) > 0 || from != 0 {
 			t.Fatalf("an empty folder has %d changes from %s", len(have), from)
 		}
 		rows := spaced(5, time.Second)
 		end := "." + string(format)
 		for i := range rows[:3] {
-			must(t, w.Write(&rows[i]))
+			must.Do(t, w.Write(&rows[i]))
 		}
 		clock.now = clock.now.Add(10*time.Minute - 1)
-		must(t, w.Flush())
+		must.Do(t, w.Flush())
 		if got := filesIn(t, folder); !slices.Equal(got, []string{"changes-000001" + end + partial}) {
 			t.Errorf("before the time: %v", got)
 		}
 		clock.now = clock.now.Add(1)
-		must(t, w.Flush())
+		must.Do(t, w.Flush())
 		if got := filesIn(t, folder); !slices.Equal(got, []string{"changes-000001" + end}) || len(keysIn(t, format, folder)) != 3 {
 			t.Errorf("after the time: %v", got)
 		}
 		for i := range rows[3:] {
-			must(t, w.Write(&rows[3+i]))
+			must.Do(t, w.Write(&rows[3+i]))
 		}
-		must(t, w.Close())
+		must.Do(t, w.Close())
 		if got := filesIn(t, folder); !slices.Equal(got, []string{"changes-000001" + end, "changes-000002" + end}) {
 			t.Errorf("at the end: %v", got)
 		}
@@ -109,13 +110,13 @@ func TestFilesAreCompleteAtTheirSize(t *testing.T) {
 			size = 1000 // rows that are alike need few bytes
 		}
 		w, _, _, err := Rotate(IDs, format, Rotation{Folder: folder, Bytes: size}, false, 0)
-		must(t, err)
+		must.Do(t, err)
 		one := spaced(1, 0)[0]
 		for i := range rows {
 			one.Version = schemas.NewVersion(1, int64(i), 0)
-			must(t, w.Write(&one))
+			must.Do(t, w.Write(&one))
 		}
-		must(t, w.Close())
+		must.Do(t, w.Close())
 		if names := filesIn(t, folder); len(names) < 2 || len(names) > 6 || len(keysIn(t, format, folder)) != rows {
 			t.Errorf("%s: %d rows are in %v", format, len(keysIn(t, format, folder)), names)
 		}
@@ -126,7 +127,7 @@ func TestDaysHaveFoldersAndLateRowsAreInTheirs(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	w, _, _, err := Rotate(IDs, Parquet, Rotation{Folder: folder, ByDay: true}, false, 0)
-	must(t, err)
+	must.Do(t, err)
 	rows := spaced(50, time.Hour) // from 23:00 on: three days
 	order := []int{0, 1, 2}
 	for i := 3; i < len(rows); i++ {
@@ -134,10 +135,10 @@ func TestDaysHaveFoldersAndLateRowsAreInTheirs(t *testing.T) {
 	}
 	order[1], order[0] = order[0], order[1] // late across midnight
 	for _, i := range order {
-		must(t, w.Write(&rows[i]))
+		must.Do(t, w.Write(&rows[i]))
 	}
-	must(t, w.Write(&rows[0])) // of a day that is complete
-	must(t, w.Close())
+	must.Do(t, w.Write(&rows[0])) // of a day that is complete
+	must.Do(t, w.Close())
 	want := []string{
 		"day=2026-11-22/changes-000002.parquet", "day=2026-11-22/changes-000005.parquet", "day=2026-11-23/changes-000001.parquet",
 		"day=2026-11-24/changes-000003.parquet", "day=2026-11-25/changes-000004.parquet",
@@ -155,27 +156,27 @@ func TestAResumedRotationHasEveryRowOnce(t *testing.T) {
 			how := Rotation{Folder: folder, Every: time.Minute, ByDay: true, Now: clock.read}
 			rows := spaced(200, time.Minute)
 			w, _, _, err := Rotate(IDs, format, how, false, 30*time.Minute)
-			must(t, err)
+			must.Do(t, err)
 			for i := range rows[:100] {
-				must(t, w.Write(&rows[i]))
+				must.Do(t, w.Write(&rows[i]))
 				clock.now = clock.now.Add(7 * time.Second)
 			}
 			if killed {
-				must(t, w.Abandon())
+				must.Do(t, w.Abandon())
 			} else {
-				must(t, w.Close())
+				must.Do(t, w.Close())
 			}
 			w, have, from, err := Rotate(IDs, format, how, true, 30*time.Minute)
-			must(t, err)
+			must.Do(t, err)
 			if from == 0 || len(have) == 0 || len(have) > 31 {
 				t.Errorf("%s: %d changes from %s on are there", format, len(have), from)
 			}
 			for i := range rows {
 				if rows[i].At >= from && !have[rows[i].Event] {
-					must(t, w.Write(&rows[i]))
+					must.Do(t, w.Write(&rows[i]))
 				}
 			}
-			must(t, w.Close())
+			must.Do(t, w.Close())
 			seen := map[store.EventText]int{}
 			for _, key := range keysIn(t, format, folder) {
 				seen[key.Event]++

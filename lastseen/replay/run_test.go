@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -134,9 +135,9 @@ func TestWhatFollowsComesAfterWhatWasReplayedOnce(t *testing.T) {
 	seen := map[rowID]int{}
 	count := func(e *store.Entry) error { seen[rowID{e.User, e.Version}]++; return nil }
 	sum, err := Run(t.Context(), half, nil, &o, count)
-	must(t, err)
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	must(t, Follow(ctx, log, &o, sum, count, func() error {
+	must.Do(t, Follow(ctx, log, &o, sum, count, func() error {
 		if len(seen) == len(changes) {
 			cancel()
 		}
@@ -164,13 +165,13 @@ func TestLinesAreWhatStandardReadersUnderstand(t *testing.T) {
 			Device  *int           `json:"device_id"`
 			Devices []string       `json:"device_kinds"`
 		}
-		must(t, json.Unmarshal(line, &row))
+		must.Do(t, json.Unmarshal(line, &row))
 		if row.UserID == 0 || row.Version == "0" || row.At == 0 || row.Policy == "" || row.LeftOut == nil {
 			t.Errorf("read as %+v", row)
 		}
 	}
 	rows, err := csv.NewReader(bytes.NewReader(written(t, CSV, changes))).ReadAll()
-	must(t, err)
+	must.Do(t, err)
 	if len(rows) != len(changes)+1 || rows[4][12] != changes[3].Policy || rows[4][13] != "7" || rows[5][7] != "" || rows[5][9] != "" {
 		t.Errorf("%d rows of CSV, %v, %v", len(rows), rows[4], rows[5])
 	}
@@ -197,13 +198,9 @@ func TestAFileThatCannotBeWrittenIsNotCommitted(t *testing.T) {
 		t.Skip("there is no " + full)
 	}
 	name := filepath.Join(t.TempDir(), "changes.jsonl")
-	if err := os.Symlink(full, name+partial); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(full, name+partial))
 	file, err := Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 100 {
 		_, _ = file.Write(make([]byte, 1000)) // may return the error
 	}
@@ -220,28 +217,20 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	folder := t.TempDir()
 	socket, link, file := filepath.Join(folder, "s"), filepath.Join(folder, "link"), filepath.Join(folder, "file")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close() //nolint:errcheck // of a test
 	for _, name := range []string{socket, folder} {
 		if _, err := Create(name); err == nil || !strings.Contains(err.Error(), "must be a file") {
 			t.Errorf("Create(%s): %v", name, err)
 		}
 	}
-	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink(file, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink(file, link)))
 	out, err := Create(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := out.Write([]byte("new")); err != nil {
 		t.Fatal(err)
 	}
-	if err := out.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Commit())
 	text, err := os.ReadFile(file)
 	if target, linked := os.Readlink(link); err != nil || linked != nil || target != file || string(text) != "new" {
 		t.Errorf("the file has %q, %v; the link leads to %q, %v", text, err, target, linked)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -18,9 +19,7 @@ func TestNamesOfTheTopicAreStoredUntilTheirTombstone(t *testing.T) {
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "s.db")
 	durable, err := sqlitestore.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = durable.Close() }()
 	users := identity.Named(identity.Key{1})
 	id, decode := users.ID("acme", "ann"), sink.DecodeName(users)
@@ -31,12 +30,8 @@ func TestNamesOfTheTopicAreStoredUntilTheirTombstone(t *testing.T) {
 		known int
 	}{{named.Encode(), 1}, {named.Encode(), 1}, {nil, 0}} {
 		n, err := decode(&schemas.Record{Key: id.Key(), Value: step.value})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := names.Apply(t.Context(), stream.Batch[schemas.UserName]{Items: []schemas.UserName{n}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, names.Apply(t.Context(), stream.Batch[schemas.UserName]{Items: []schemas.UserName{n}}))
 		if known, err := durable.Names(t.Context(), []schemas.UserID{id}); err != nil || len(known) != step.known || step.known == 1 && known[id] != named {
 			t.Fatalf("after %q: %v, %v", step.value, known, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -26,9 +27,7 @@ func openStore(tb testing.TB) *sqlitestore.Store {
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(tb.TempDir(), "stillhere.db")
 	s, err := sqlitestore.Open(context.Background(), config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -92,9 +91,7 @@ func TestABatchLargerThanATransactionIsWrittenInSeveral(t *testing.T) {
 	if err != nil || next.Next != store.Unknown {
 		t.Fatalf("start at %d (%v), want %d", next.Next, err, store.Unknown)
 	}
-	if err := s.Apply(t.Context(), batch(logged(log), 0, 30)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(t.Context(), batch(logged(log), 0, 30)))
 	wantStore(t, to, 0, 30, log)
 	if next, err := newSink(to).Start(t.Context(), stream.Assignment{}); err != nil || next.Next != 30 {
 		t.Fatalf("another sink starts at %d (%v), want 30", next.Next, err)
@@ -146,9 +143,7 @@ func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhicheverSinkWrites(t *test
 			if chance("restart") {
 				o.sink = newSink(unreliable)
 				next, err := o.sink.Start(context.Background(), stream.Assignment{Partition: partition})
-				if err != nil {
-					rt.Fatal(err)
-				}
+				must.Do(rt, err)
 				o.at = max(next.Next, 0)
 			}
 			until := min(end, o.at+rapid.Int64Range(1, 12).Draw(rt, "length"))
@@ -176,9 +171,7 @@ func TestALogWhoseStoredOffsetIsBeyondItsEndIsWrittenFromItsStartOnAndNotTakenFo
 		change.Version += schemas.NewVersion(1, 0, 0) // of the next log epoch
 	}
 	s := newSink(to)
-	if err := s.Apply(t.Context(), batch(items, 0, 70)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(t.Context(), batch(items, 0, 70)))
 	// The new log's offsets begin at 0 again; Start's answer lies beyond its end.
 	for restart, until := range []int64{10, 30, 70} {
 		s = newSink(to)
@@ -186,9 +179,7 @@ func TestALogWhoseStoredOffsetIsBeyondItsEndIsWrittenFromItsStartOnAndNotTakenFo
 			t.Fatal(err)
 		}
 		from := []int64{0, 10, 30}[restart]
-		if err := s.Apply(t.Context(), batch(logged(log[30:]), from, until)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Apply(t.Context(), batch(logged(log[30:]), from, until)))
 	}
 	wantStore(t, to, 0, 70, log)
 }
@@ -216,9 +207,7 @@ func TestAStoreThatLostTransactionsStopsThePartitionUntilItIsReset(t *testing.T)
 	to := &forgetful{next: store.Unknown}
 	s := newSink(to)
 	items := logged(storetest.RandomLog(1, 5, 20))
-	if err := s.Apply(t.Context(), batch(items, 0, 10)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(t.Context(), batch(items, 0, 10)))
 	to.next = 4
 	for range 2 {
 		if err := s.Apply(t.Context(), batch(items, 10, 20)); !errors.Is(err, sink.ErrStoreBehind) {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -66,9 +67,7 @@ func TestARecreatedTopicIsWrittenFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *te
 	old, now := logged(log[:20]), logged(log[20:]) // 40 offsets and 80
 	zombie := newSink(to)
 	wantKept(t, zombie, stream.Assignment{TopicID: gone, LogEnd: 40}, stream.StoredOffset{Next: store.Unknown})
-	if err := zombie.Apply(t.Context(), batch(old, 0, 30)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, zombie.Apply(t.Context(), batch(old, 0, 30)))
 	wantPosition(t, to, 0, store.Position{Next: 30, Topic: gone, LogEpoch: 1})
 
 	s := newSink(to)
@@ -76,16 +75,12 @@ func TestARecreatedTopicIsWrittenFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *te
 	wantKept(t, s, at, stream.StoredOffset{Next: 4, Topic: gone})
 	wantPosition(t, to, 0, store.Position{Next: 4, Topic: anew})
 	for _, until := range []int64{12, 30} { // to where the zombie expects the store
-		if err := s.Apply(t.Context(), batch(now, max(4, until-18), until)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Apply(t.Context(), batch(now, max(4, until-18), until)))
 		if err := zombie.Apply(t.Context(), batch(old, 30, 40)); !errors.Is(err, sink.ErrStoreBehind) {
 			t.Fatalf("the zombie: %v, want %v", err, sink.ErrStoreBehind)
 		}
 	}
-	if err := s.Apply(t.Context(), batch(now, 30, 80)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(t.Context(), batch(now, 30, 80)))
 	wantPosition(t, to, 0, store.Position{Next: 80, Topic: anew, LogEpoch: 1})
 	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 80, Topic: anew})
 	// The first two changes of the new log are before its start; those of the old that nobody wrote are gone.
@@ -96,15 +91,11 @@ func TestAnOffsetThatAnOperatorHasSetIsTakenOverAndItsTopicFilledIn(t *testing.T
 	t.Parallel()
 	to := openStore(t)
 	log := storetest.RandomLog(1, 5, 20)
-	if err := to.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, to.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}))
 	s := newSink(to)
 	wantKept(t, s, stream.Assignment{TopicID: anew, LogEnd: 40}, stream.StoredOffset{Next: 10})
 	wantPosition(t, to, 0, store.Position{Next: 10})
-	if err := s.Apply(t.Context(), batch(logged(log), 10, 40)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(t.Context(), batch(logged(log), 10, 40)))
 	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, LogEpoch: 1})
 	wantLog(t, to, log[5:])
 }
@@ -142,9 +133,7 @@ type owner struct {
 func (o *owner) restart(t *rapid.T, to store.Writer, end int64) {
 	o.sink = newSink(to)
 	stored, err := o.sink.Start(context.Background(), stream.Assignment{TopicID: o.topic, LogEnd: end})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if o.at = max(stored.Next, 0); o.at > end || stored.Topic.Differs(o.topic) {
 		o.at = 0
 	}
@@ -171,9 +160,7 @@ func TestWhicheverSinkWritesAndOfWhateverTopicAllOfTheExistingTopicIsWritten(t *
 		zombies := []*owner{{topic: gone, items: old}, {topic: gone, items: old}}
 		for _, z := range zombies {
 			z.restart(rt, to, 24)
-			if err := apply(z, z.at+int64(1+draw("before", 12))); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, apply(z, z.at+int64(1+draw("before", 12))))
 		}
 		owners := []*owner{{topic: anew, items: now}, {topic: anew, items: now}}
 		for _, o := range owners {
@@ -229,9 +216,7 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 	wantKept(t, first, stream.Assignment{TopicID: anew, LogEnd: 40}, stream.StoredOffset{Next: store.Unknown})
 	whole := batch(logged(log), 0, 40)
 	whole.Latest = 5000
-	if err := first.Apply(t.Context(), whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Apply(t.Context(), whole))
 	epoch := int64(log[19].Version.LogEpoch())
 	stored := store.Position{Next: 40, Topic: anew, Latest: 5000, LogEpoch: epoch}
 	wantPosition(t, to, 0, stored)
@@ -257,9 +242,7 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 		s := sink.New(to, lastseen.Defaults(), metrics)
 		wantKept(t, s, stream.Assignment{TopicID: anew, LogEnd: 32}, stream.StoredOffset{Next: 40, Topic: anew, Latest: 5000})
 		for _, from := range []int64{0, 32} {
-			if err := s.Apply(t.Context(), batch(restored, from, min(from+32, 41))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Apply(t.Context(), batch(restored, from, min(from+32, 41))))
 			wantPosition(t, to, 0, stored)
 			wantLog(t, to, log)
 			awaits(epoch + 1)
@@ -269,9 +252,7 @@ func TestOfARestoredLogNothingIsWrittenBeforeALogEpochAboveTheStores(t *testing.
 	last := batch(restored, 36, 42)
 	last.Latest = 6000
 	for range 2 { // the second time nothing changes
-		if err := first.Apply(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Apply(t.Context(), last))
 		wantPosition(t, to, 0, store.Position{Next: 42, Topic: anew, Latest: 6000, LogEpoch: epoch + 1})
 		wantLog(t, to, append(append([]*schemas.Transition{}, log...), &above))
 		awaits(0)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // openOnly names the file that a process started by the test below opens.
@@ -32,9 +34,7 @@ func openedElsewhere(path string) int {
 func TestProcessesThatOpenOneNewFileAtOnceMigrateItOnce(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const rounds, processes = 3, 4
 	for range rounds {
 		path := filepath.Join(t.TempDir(), "new.db")
@@ -50,8 +50,6 @@ func TestProcessesThatOpenOneNewFileAtOnceMigrateItOnce(t *testing.T) {
 			})
 		}
 		open.Wait()
-		if err := errors.Join(faults...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(faults...))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 	"github.com/stillhere/stillhere/schemas"
@@ -24,9 +25,7 @@ func newStore(tb testing.TB, path string) *Store {
 	config := Defaults()
 	config.Path = path
 	s, err := Open(tb.Context(), config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
@@ -41,9 +40,7 @@ func TestWhatWasWrittenIsThereAfterTheFileIsOpenedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b?c#d%20e.db")
 	first := newStore(t, path)
 	log := storetest.RandomLog(1, 3, 10)
-	if err := first.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}))
 	second := newStore(t, path)
 	at, err := second.Position(t.Context(), 0)
 	if err != nil || at.Next != 10 {
@@ -58,17 +55,11 @@ func TestMaintainDropsExactlyWhatIsOlderThanTheRetention(t *testing.T) {
 	for _, change := range log {
 		change.Visibility = schemas.Everyone
 	}
-	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}))
 	kept := log[2*dropStep+17:]
-	if err := s.Maintain(t.Context(), kept[0].At.Time().Add(s.config.AuditRetention)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Maintain(t.Context(), kept[0].At.Time().Add(s.config.AuditRetention)))
 	page, err := s.History(t.Context(), store.HistoryQuery{User: 1, Limit: len(log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(page.Changes) != len(kept) {
 		t.Fatalf("%d changes are left, want %d", len(page.Changes), len(kept))
 	}
@@ -94,9 +85,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		next := int64((i + 1) * rows)
-		if err := s.Append(b.Context(), store.Batch{Expected: expected, Next: next, Changes: log[i*rows : (i+1)*rows]}); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Append(b.Context(), store.Batch{Expected: expected, Next: next, Changes: log[i*rows : (i+1)*rows]}))
 		expected = next
 	}
 	b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 	"github.com/stillhere/stillhere/schemas"
@@ -67,9 +68,7 @@ func TestAShowDoesNotSayWhetherTheUserWasPresentWhileHidden(t *testing.T) {
 			current = store.After(current, t)
 		}
 		history := *log[len(log)-1]
-		if err := store.RedactHidden([]*schemas.Transition{&history}, func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.RedactHidden([]*schemas.Transition{&history}, func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
 		return current, history
 	}
 	was, wasRow := read(present)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -56,9 +57,7 @@ type dialed struct {
 func dialRaw(t *testing.T, address string) *dialed {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return newDialed(t, conn)
 }
@@ -231,9 +230,7 @@ func TestTheAdminPortShowsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 	h.Up()
 	for path, status := range map[string]int{"/debug/vars": 200, "/debug/pprof/": 404, "/debug/pprof/cmdline": 404, "/debug/pprof/heap": 404, "/": 200, "/metrics": 200} {
 		answer, err := h.Client.Get("http://" + h.Admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := io.ReadAll(answer.Body)
 		if answer.Body.Close(); err != nil || answer.StatusCode != status || strings.Contains(string(text), attackSecret) || strings.Contains(string(text), "cmdline") {
 			t.Errorf("%s: %d %s", path, answer.StatusCode, text[:min(len(text), 200)])
@@ -243,9 +240,7 @@ func TestTheAdminPortShowsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 	profiled.Up()
 	for path, status := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/cmdline": 404, "/debug/pprof/goroutine": 200} {
 		answer, err := profiled.Client.Get("http://" + profiled.Admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if answer.Body.Close(); answer.StatusCode != status {
 			t.Errorf("with profiles %s: %d", path, answer.StatusCode)
 		}

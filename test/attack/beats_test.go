@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -25,7 +26,7 @@ const attackSecret = "a-secret-of-the-attacks-of-32-bytes"
 func newGuardedHouse(t *testing.T, flags ...string) *testkit.Dev {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
-	testkit.Check(t, os.WriteFile(file, []byte(attackSecret), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(attackSecret), 0o600))
 	return testkit.NewDev(t, append([]string{"--auth-secret-file", file}, flags...)...)
 }
 
@@ -41,7 +42,7 @@ func issued(t *testing.T, caller auth.Caller) string {
 	config := auth.Defaults()
 	config.Secret, caller.Until = keys.Secret{Value: attackSecret}, time.Now().Add(time.Hour)
 	token, err := auth.Issue(config, caller, time.Now())
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return token
 }
 
@@ -49,13 +50,13 @@ func issued(t *testing.T, caller auth.Caller) string {
 func with(h *testkit.Dev, token, method, path, body string) (status int, answer string) {
 	h.Helper()
 	request, err := http.NewRequest(method, "http://"+h.Listen+path, strings.NewReader(body))
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := h.Client.Do(request)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	return response.StatusCode, string(text)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestForgedAddressesOriginsAndTokensAreRefused(t *testing.T) {
@@ -51,7 +52,7 @@ func signedClaims(t *testing.T, method jwt.SigningMethod, key any, kid, extra st
 		token.Header["crit"], token.Header[extra] = []string{extra}, true
 	}
 	text, err := token.SignedString(key)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return text
 }
 
@@ -190,15 +191,15 @@ func forgedAddresses(h *testkit.Dev) {
 func TestWeakAndPublicKeysSignNoTokens(t *testing.T) {
 	t.Parallel()
 	good, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	strong, err := rsa.GenerateKey(rand.Reader, 2048)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the test
 	if err != nil {
 		t.Skip(err)
 	}
 	point, err := good.PublicKey.Bytes()
-	testkit.Check(t, err)
+	must.Do(t, err)
 	part := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 	modulus := func(kid string, key *rsa.PrivateKey) map[string]any {
 		return map[string]any{"kty": "RSA", "kid": kid, "n": part(key.N.Bytes()), "e": "AQAB"}
@@ -206,7 +207,7 @@ func TestWeakAndPublicKeysSignNoTokens(t *testing.T) {
 	short := modulus("short", weak)
 	set, err := json.Marshal(map[string]any{"keys": []any{short, modulus("long", strong),
 		map[string]any{"kty": "EC", "crv": "P-256", "kid": "curve", "x": part(point[1:33]), "y": part(point[33:])}}})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) })) // who asked may have gone
 	t.Cleanup(server.Close)
 	h := testkit.NewDev(t, "--auth-jwks", server.URL, "--limit-requests", "0")
@@ -216,7 +217,7 @@ func TestWeakAndPublicKeysSignNoTokens(t *testing.T) {
 		return readsAs(h, signedClaims(t, jwt.SigningMethodES256, good, "curve", "", user())) == http.StatusOK
 	})
 	der, err := x509.MarshalPKIXPublicKey(crypto.PublicKey(&strong.PublicKey))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	for name, c := range map[string]struct {
 		token string
@@ -235,9 +236,9 @@ func TestWeakAndPublicKeysSignNoTokens(t *testing.T) {
 	}
 	// Of a file the operator is told at the start.
 	text, err := json.Marshal(map[string]any{"keys": []any{short}})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	file := filepath.Join(t.TempDir(), "jwks.json")
-	testkit.Check(t, os.WriteFile(file, text, 0o600))
+	must.Do(t, os.WriteFile(file, text, 0o600))
 	testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, filepath.Join(t.TempDir(), "data"), "--auth-jwks", file), Code: 1, Lines: 1, Says: []string{"--auth-jwks", "2048 bits"}})
 }
 

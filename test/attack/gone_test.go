@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -39,15 +40,15 @@ func TestRequestsThatAreGivenUpFillNoLogAndRaiseNoAlarm(t *testing.T) {
 	var counted map[string]int
 	testkit.Until(t, "all are counted", 20*time.Second, func() bool {
 		answer, err := h.Client.Get("http://" + h.Admin + "/metrics")
-		testkit.Check(t, err)
+		must.Do(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		testkit.Check(t, err)
+		must.Do(t, err)
 		counted = map[string]int{}
 		sum := 0
 		for _, one := range series.FindAllStringSubmatch(string(text), -1) {
 			n, err := strconv.Atoi(one[2])
-			testkit.Check(t, err)
+			must.Do(t, err)
 			counted[one[1]] += n
 			sum += n
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -35,7 +36,7 @@ func TestChangesOfAHiddenUserDoNotShowWhenItIsVisibleAgain(t *testing.T) {
 	for _, user := range users(flaps, rests) {
 		h.HistoryOf(user, 2)
 		_, text, err := h.Ask(http.MethodGet, "/presence/"+user.String()+"/history", "", nil)
-		testkit.Check(t, err)
+		must.Do(t, err)
 		var page struct {
 			Changes []struct {
 				From, To, Cause string
@@ -43,7 +44,7 @@ func TestChangesOfAHiddenUserDoNotShowWhenItIsVisibleAgain(t *testing.T) {
 				LeftOut         int `json:"left_out"`
 			}
 		}
-		testkit.Check(t, json.Unmarshal(text, &page))
+		must.Do(t, json.Unmarshal(text, &page))
 		show := page.Changes[0]
 		if len(page.Changes) != 2 || show.Cause != "visibility" || show.From != "online" || show.To != "online" || show.LeftOut != 0 {
 			t.Errorf("the history of user %d tells %s", user, text)

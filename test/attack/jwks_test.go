@@ -20,6 +20,8 @@ import (
 	"github.com/stillhere/stillhere/test/testkit"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // keyServer signs tokens and publishes its key, after 300 ms.
@@ -42,9 +44,7 @@ func newKeyServer(t *testing.T, address string) *keyServer {
 	i.server = httptest.NewUnstartedServer(http.HandlerFunc(i.publish))
 	i.server.Listener.Close()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	i.server.Listener = l
 	i.server.Start()
 	t.Cleanup(i.server.Close)
@@ -54,9 +54,7 @@ func newKeyServer(t *testing.T, address string) *keyServer {
 func (i *keyServer) rotate(kid string) {
 	i.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		i.Fatal(err)
-	}
+	must.Do(i, err)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.kid, i.key = kid, key
@@ -89,9 +87,7 @@ func (i *keyServer) token() string {
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{"sub": "1", "scope": "presence:read", "exp": time.Now().Add(time.Hour).Unix()})
 	token.Header["kid"] = i.kid
 	text, err := token.SignedString(i.key)
-	if err != nil {
-		i.Fatal(err)
-	}
+	must.Do(i, err)
 	return text
 }
 
@@ -99,9 +95,7 @@ func (i *keyServer) token() string {
 func readsAs(h *testkit.Dev, token string) int {
 	h.Helper()
 	request, err := http.NewRequest(http.MethodGet, "http://"+h.Listen+"/presence/1", nil)
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	answer, err := h.Client.Do(request)
 	if err != nil {

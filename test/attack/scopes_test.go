@@ -15,8 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // operation is one of openapi.yaml.
@@ -26,14 +26,14 @@ type operation struct{ method, path, scope string }
 func operations(t *testing.T) (all []operation) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "openapi.yaml"))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	var document struct {
 		Paths map[string]struct {
 			Get, Put, Post, Delete, Patch *struct{ Security []map[string][]string }
 			Scope                         string `yaml:"x-scope"`
 		}
 	}
-	testkit.Check(t, yaml.Unmarshal(text, &document))
+	must.Do(t, yaml.Unmarshal(text, &document))
 	for path, item := range document.Paths {
 		if item.Scope != "" {
 			all = append(all, operation{http.MethodGet, path, item.Scope})

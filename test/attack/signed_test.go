@@ -24,6 +24,7 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -37,7 +38,7 @@ func signedDev(t *testing.T, flags ...string) (h *testkit.Dev, file string, m si
 	h.Up()
 	file = filepath.Join(h.Dir, app.FrameKeysFile)
 	masters, err := signing.ReadMasters(file)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return h, file, masters[0]
 }
 
@@ -107,11 +108,11 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	testkit.Until(t, "user 2 is hidden", 20*time.Second, func() bool { return h.States(2)[2] == "hidden" })
 
 	other, err := master.GatewayKey("gw-2", nil)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	own, foreign, neighbour := signing.Of([]signing.Master{master}), signing.Of([]signing.Master{signing.NewMaster()}), signing.OfGateway(other)
 	topic := schemas.Heartbeats.Name(schemas.DefaultPrefix)
 	writer, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	defer writer.Close()
 	sent := map[string]int{}
 	for name, frame := range forged(started) {
@@ -136,7 +137,7 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 		t.Errorf("the log does not name the producer of the refused frames:\n%s", h.Err.String())
 	}
 	lacking := filepath.Join(t.TempDir(), "other.keys")
-	testkit.Check(t, os.WriteFile(lacking, []byte(signing.NewMaster().Hex()), 0o600))
+	must.Do(t, os.WriteFile(lacking, []byte(signing.NewMaster().Hex()), 0o600))
 	for _, more := range [][]string{nil, {"--frame-keys", lacking}} {
 		command := append([]string{"policy", "set", "online_ttl=40s", "--kafka-brokers", h.Broker}, more...)
 		if said, err := exec.CommandContext(t.Context(), testkit.Binary(t, "stillhere"), command...).CombinedOutput(); err == nil || !strings.Contains(string(said), "--frame-keys: ") {
@@ -170,7 +171,7 @@ func deadLetters(h *testkit.Dev) map[string]int {
 	defer cancel()
 	reader, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.ConsumeTopics(schemas.DeadLetter.Name(schemas.DefaultPrefix)),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500*time.Millisecond))
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	defer reader.Close()
 	codes := map[string]int{}
 	for {
@@ -214,15 +215,15 @@ func TestMastersAreReplacedWithoutAHeartbeatLost(t *testing.T) {
 	second := signing.NewMaster()
 	keyOf := func(m signing.Master) string {
 		key, err := m.GatewayKey("gw-1", nil)
-		testkit.Check(t, err)
+		must.Do(t, err)
 		return key.Text()
 	}
-	write := func(path, text string) { testkit.Check(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write := func(path, text string) { must.Do(t, os.WriteFile(path, []byte(text), 0o600)) }
 	write(keyFile, keyOf(first))
 	var log testkit.Transcript
 	g, err := gateway.Dial(h.Context(), gateway.Config{Kafka: client.Kafka{Brokers: []string{h.Broker}}, ID: "gw-1", KeyFile: keyFile,
 		FlushInterval: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	ctx, stop := context.WithCancel(h.Context())
 	var beating sync.WaitGroup
 	beating.Go(func() { // through both until the end
@@ -255,7 +256,7 @@ func TestMastersAreReplacedWithoutAHeartbeatLost(t *testing.T) {
 	inForce(&h.Err, 3)
 	stop()
 	beating.Wait()
-	testkit.Check(t, g.Close(h.Context()))
+	must.Do(t, g.Close(h.Context()))
 	testkit.Until(t, "all users are online", 20*time.Second, func() bool {
 		online := 0
 		for user := schemas.UserID(1); user <= 50; user++ {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -25,9 +26,9 @@ import (
 func flood(h *testkit.Dev, token, path string, one []byte) (code int, reason string, sent int) {
 	h.Helper()
 	conn, err := net.Dial("tcp", h.Listen)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	defer conn.Close()
-	testkit.Check(h.T, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	must.Do(h.T, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer %s\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", path, h.Listen, token)
 	from := bufio.NewReader(conn)
@@ -98,7 +99,7 @@ func TestASocketOfPingsOrMessagesIsClosedAndOthersAreServed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, "ws://"+h.Listen+"/presence/connect?device_id=1&access_token="+tokenOf(t, 1, ""), nil)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	defer conn.CloseNow()
 	if _, hello, err := conn.Read(ctx); err != nil || !strings.Contains(string(hello), `"hello"`) {
 		t.Errorf("an honest socket hears %s %v", hello, err)
@@ -118,15 +119,15 @@ func TestOneUserHasAtMostTwentySocketsAndStreamsAndMayOpenAnotherWhenOneIsClosed
 		url := h.Listen + path + "&access_token=" + tokenOf(t, user, "")
 		if kind == "events" {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+url, nil)
-			testkit.Check(t, err)
+			must.Do(t, err)
 			response, err := h.Client.Transport.RoundTrip(request)
-			testkit.Check(t, err)
+			must.Do(t, err)
 			if response.StatusCode == http.StatusOK {
 				return 200, "", func() { response.Body.Close() }
 			}
 			defer response.Body.Close()
 			text, err := io.ReadAll(response.Body)
-			testkit.Check(t, err)
+			must.Do(t, err)
 			return response.StatusCode, string(text), nil
 		}
 		conn, response, err := websocket.Dial(ctx, "ws://"+url, nil)

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // A process reads the changes once and gives them to all feeds together, so a feed that shows a later
@@ -101,7 +101,7 @@ func TestNoFeedOfTheConsoleShowsChangesOfAnotherTenant(t *testing.T) {
 
 	event := counts.await(`"online":3`)
 	var overview map[string]json.RawMessage
-	testkit.Check(t, json.Unmarshal([]byte(event[strings.Index(event, "data: ")+len("data: "):]), &overview))
+	must.Do(t, json.Unmarshal([]byte(event[strings.Index(event, "data: ")+len("data: "):]), &overview))
 	for name, value := range overview {
 		if !slices.Contains([]string{"at", "counts", "policy", "rates"}, name) && string(value) != "null" {
 			t.Errorf("the overview of evil's administrator has %s: %s", name, value)
@@ -117,10 +117,10 @@ func (h *tenants) console(token, path string) *heard {
 	h.Helper()
 	ctx, cancel := context.WithCancel(h.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Listen+"/console/api/"+path, nil)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	answer, err := new(http.Client).Do(request)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	if answer.StatusCode != http.StatusOK {
 		h.Fatalf("%s is answered %s", path, answer.Status)
 	}
@@ -151,7 +151,7 @@ func TestExplainTellsAnAdministratorOfATenantNothingOfOtherTenantsChanges(t *tes
 		var row struct {
 			EventID string `json:"event_id"`
 		}
-		testkit.Check(h.T, json.Unmarshal([]byte(change[strings.Index(change, "data: ")+len("data: "):]), &row))
+		must.Do(h.T, json.Unmarshal([]byte(change[strings.Index(change, "data: ")+len("data: "):]), &row))
 		return row.EventID
 	}
 	h.beat("acme", "stranger", false)
@@ -189,10 +189,10 @@ func TestATenantsAdministratorLeavesStreamsOfTheConsoleToOthers(t *testing.T) {
 		// Its administrators have many names.
 		token := issued(t, auth.Caller{Gateway: schemas.GatewayID(fmt.Sprint("console-", i)), Tenant: "evil", Scopes: []string{auth.Admin}})
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.Listen+"/console/api/"+[]string{"feed", "overview/stream"}[i%2], nil)
-		testkit.Check(t, err)
+		must.Do(t, err)
 		request.Header.Set("Authorization", "Bearer "+token)
 		answer, err := new(http.Client).Do(request)
-		testkit.Check(t, err)
+		must.Do(t, err)
 		defer answer.Body.Close()
 		switch answer.StatusCode {
 		case http.StatusOK:

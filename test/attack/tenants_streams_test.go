@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // onSockets are the operations of asyncapi.yaml that this test attacks. The others are of topics, which
@@ -120,9 +120,9 @@ func (s *heard) until(part string) (all []string) {
 func (h *tenants) listen(token, path string, names []string) *heard {
 	h.Helper()
 	conn, _, err := websocket.Dial(h.Context(), "ws://"+h.Listen+path, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}}) //nolint:bodyclose // a socket has none
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	conn.SetReadLimit(1 << 20)
-	testkit.Check(h.T, conn.Write(h.Context(), websocket.MessageText, []byte(asJSON(map[string]any{"type": "subscribe", "user_ids": names}))))
+	must.Do(h.T, conn.Write(h.Context(), websocket.MessageText, []byte(asJSON(map[string]any{"type": "subscribe", "user_ids": names}))))
 	return h.reading(func(ctx context.Context) (string, error) {
 		_, text, err := conn.Read(ctx)
 		return string(text), err
@@ -138,11 +138,11 @@ func (h *tenants) events(token string, names []string) *heard {
 	}
 	ctx, cancel := context.WithCancel(h.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Listen+"/presence/stream"+query(nil, users...), nil)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Accept", "text/event-stream")
 	answer, err := new(http.Client).Do(request)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	buffer := make([]byte, 1<<16)
 	return h.reading(func(context.Context) (string, error) {
 		n, err := answer.Body.Read(buffer)
@@ -173,7 +173,7 @@ func (h *tenants) reading(next func(context.Context) (string, error), end func()
 func (h *tenants) coversSockets() {
 	h.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "asyncapi.yaml"))
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	var document struct {
 		Channels map[string]struct {
 			Address string
@@ -184,7 +184,7 @@ func (h *tenants) coversSockets() {
 			}
 		}
 	}
-	testkit.Check(h.T, yaml.Unmarshal(text, &document))
+	must.Do(h.T, yaml.Unmarshal(text, &document))
 	found := 0
 	for name, operation := range document.Operations {
 		channel := document.Channels[operation.Channel.Ref[strings.LastIndexByte(operation.Channel.Ref, '/')+1:]]

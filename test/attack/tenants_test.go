@@ -24,6 +24,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -236,9 +237,9 @@ func newTenants(t *testing.T) *tenants {
 	h := &tenants{Dev: newGuardedHouse(t, "--ids", "text", "--policy=online_ttl=5m", "--limit-requests", "0", "--limit-connects", "0"), callers: map[string]string{}}
 	h.Up()
 	text, err := os.ReadFile(filepath.Join(h.Dir, app.IdentityFile))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	key, err := identity.ParseKey(string(text))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	h.users = identity.Named(key)
 	h.root = issued(t, auth.Caller{Gateway: "root", AnyTenant: true, Scopes: []string{auth.Admin}})
 	both := []string{auth.Beat, auth.Read}
@@ -282,11 +283,11 @@ func (h *tenants) seenByAcme() string {
 func (h *tenants) covers() {
 	h.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "openapi.yaml"))
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	var document struct {
 		Paths map[string]map[string]any
 	}
-	testkit.Check(h.T, yaml.Unmarshal(text, &document))
+	must.Do(h.T, yaml.Unmarshal(text, &document))
 	found := map[string]bool{}
 	for path, methods := range document.Paths {
 		for method := range methods {
@@ -363,15 +364,15 @@ func (h *tenants) tried(token string, r request) (int, string) {
 		address = "http://" + h.Listen + address
 	}
 	req, err := http.NewRequest(r.method, address, bytes.NewReader([]byte(r.body)))
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	if r.body != "" {
 		req.Header.Set("Content-Type", cmp.Or(r.kind, "application/json"))
 	}
 	answer, err := h.Client.Do(req)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	testkit.Check(h.T, err)
+	must.Do(h.T, err)
 	return answer.StatusCode, string(text)
 }

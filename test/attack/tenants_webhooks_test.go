@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -71,7 +72,7 @@ func TestNoWebhookGetsDeliveriesOfAnotherTenantOrWaitsForItsReceiver(t *testing.
 	defer close(hangs)
 	start := func(tenant, url string) *testkit.Program {
 		secret := filepath.Join(t.TempDir(), "secret")
-		testkit.Check(t, os.WriteFile(secret, []byte(hookSecret(tenant)), 0o600))
+		must.Do(t, os.WriteFile(secret, []byte(hookSecret(tenant)), 0o600))
 		return testkit.Start(t, testkit.Binary(t, "stillhere"), nil, "channel", "webhook", "--name", tenant, "--tenant", tenant, "--allow-private",
 			"--url", url+"/"+tenant, "--secret-file", secret, "--of", "transitions", "--from-start", "--timeout", "1s",
 			"--kafka-brokers", h.Broker, "--ids", "text", "--identity-key-file", filepath.Join(h.Dir, app.IdentityFile), "--admin", "")

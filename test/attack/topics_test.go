@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,9 +25,7 @@ const largest = 1_048_000
 func produces(h *testkit.Dev, topic schemas.Topic, records ...kgo.Record) {
 	h.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(1<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	defer client.Close()
 	var all []*kgo.Record
 	for p := range int32(testkit.DevPartitions) {
@@ -45,7 +44,7 @@ func noise(t *testing.T, size int) []byte {
 	t.Helper()
 	b := make([]byte, size)
 	_, err := rand.Read(b)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return b
 }
 

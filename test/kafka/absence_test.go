@@ -18,6 +18,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -30,7 +31,7 @@ func absence(t *testing.T) time.Duration {
 		return 0
 	}
 	d, err := time.ParseDuration(text)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return d
 }
 
@@ -63,7 +64,7 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	changes := func() map[schemas.UserID][]*schemas.Transition {
 		found := map[schemas.UserID][]*schemas.Transition{}
 		for partition := range int32(2) {
-			testkit.Check(t, reader.Read(t.Context(), schemas.Transitions, partition, -1, -1, true, func(r *schemas.Record) error {
+			must.Do(t, reader.Read(t.Context(), schemas.Transitions, partition, -1, -1, true, func(r *schemas.Record) error {
 				tr, err := schemas.DecodeTransition(r.Value)
 				if err == nil {
 					found[tr.User] = append(found[tr.User], tr)
@@ -75,7 +76,7 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	}
 
 	d := o.detector(policy...)
-	testkit.Check(t, beat(users))
+	must.Do(t, beat(users))
 	testkit.Until(t, "everybody is online", 20*time.Second, func() bool { return len(changes()) == all })
 	done := make(chan struct{})
 	var beating sync.WaitGroup
@@ -101,8 +102,9 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	}
 	var ends kadm.ListedOffsets
 	written := func() (n int64) {
-		ends, err := o.admin.ListEndOffsets(t.Context(), o.name(schemas.Heartbeats))
-		testkit.Check(t, err)
+		var err error
+		ends, err = o.admin.ListEndOffsets(t.Context(), o.name(schemas.Heartbeats))
+		must.Do(t, err)
 		ends.Each(func(l kadm.ListedOffset) { n += l.Offset })
 		return n
 	}
@@ -114,7 +116,7 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	if err == nil {
 		err = deleted.Error()
 	}
-	testkit.Check(t, err)
+	must.Do(t, err)
 
 	back := schemas.MillisOf(time.Now())
 	d = o.detector() // by the policy in force

@@ -21,6 +21,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,10 +38,10 @@ func guardedStandIn(t *testing.T) *guarded {
 	t.Helper()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Options: []kfake.Opt{kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.Superuser("SCRAM-SHA-256", "super", "super")}})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.SASL(scram.Auth{User: "super", Pass: "super"}.AsSha256Mechanism()))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	login := func(c *kafka.Config, user, secret string) {
 		c.Security = &kafka.Security{Mechanism: "SCRAM-SHA-256", User: user, Password: secret}
 	}
@@ -71,7 +72,7 @@ func (g *guarded) judge(atOnce int) {
 		tried := map[admin.Grant]bool{}
 		for _, use := range []app.Use{{}, {Followers: true}, {Named: true}} {
 			grants, err := grantsOf(grantee, use, "")
-			testkit.Check(g.T, err)
+			must.Do(g.T, err)
 			if use.Followers && grantee != "fanout" && grantee != "all" {
 				continue
 			}

@@ -37,6 +37,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -58,7 +59,7 @@ type guarded struct {
 func newGuarded(t *testing.T, super kafka.Config, cluster *kgo.Client, login func(*kafka.Config, string, string)) *guarded {
 	t.Helper()
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { redis.Close() })
 	g := &guarded{T: t, super: super, login: login, kafka: kadm.NewClient(cluster), redis: redis}
 	t.Cleanup(g.kafka.Close)
@@ -259,7 +260,7 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		if err != nil {
 			return err
 		}
-		defer func() { testkit.Check(s.T, sources.Close()) }()
+		defer func() { must.Do(s.T, sources.Close()) }()
 		nothing := func(*schemas.Record) error { return nil }
 		topics := []schemas.Topic{schemas.Heartbeats, schemas.Statuses, schemas.Snapshots}
 		if s.uses.Named {

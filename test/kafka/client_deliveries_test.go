@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -26,9 +27,7 @@ func TestAChannelOfTheClientReadsDeliveriesOverTLSAndSASL(t *testing.T) {
 		kfake.TLS(authority.Server(authority.Issue("broker", time.Hour), nil)), kfake.EnableSASL(),
 		kfake.User("PLAIN", "push", "secret"), kfake.User("SCRAM-SHA-512", "push", "secret"),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
@@ -43,16 +42,10 @@ func TestAChannelOfTheClientReadsDeliveriesOverTLSAndSASL(t *testing.T) {
 	delivery := schemas.Delivery{Recipients: []schemas.UserID{2}, Transition: &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online,
 		At: now, LastSeen: now, LastActive: now, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 1}}
 	err = producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries, Partition: schemas.PartitionOf(1, 2), Key: schemas.UserID(1).Key(), Value: delivery.Encode()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(1, 2), Key: schemas.UserID(1).Key(), Value: delivery.Transition.Encode()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := producer.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, producer.Close(ctx))
 
 	with := func(mechanism, password string) client.Kafka {
 		return client.Kafka{Brokers: cluster.Addrs(), TLSFiles: &client.TLSFiles{CA: authority.CA}, SASL: mechanism, User: "push", Password: password}

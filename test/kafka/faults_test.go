@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -110,9 +111,7 @@ func (f *traffic) allThere() {
 			}
 			return nil
 		})
-		if err != nil {
-			f.Fatalf("%v", err)
-		}
+		must.Do(f, err)
 	}
 	lost := 0
 	for _, b := range f.acknowledged {
@@ -245,9 +244,7 @@ func TestAFullDiskOfTheBrokerCostsNothingThatWasAcknowledged(t *testing.T) {
 	filler := filepath.Join(disk, "filler")
 	p.suffer("disk of the broker full for 15 s, then space, then the broker started again", 15*time.Second, func() {
 		f, err := os.Create(filler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer f.Close()
 		for written := 0; written < 2*size; written += 1 << 16 { // until there is no space
 			if _, err := f.Write(make([]byte, 1<<16)); err != nil {
@@ -256,9 +253,7 @@ func TestAFullDiskOfTheBrokerCostsNothingThatWasAcknowledged(t *testing.T) {
 		}
 		t.Fatal("the disk does not fill")
 	}, func() {
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filler))
 		p.servers.Do("kafka-1", "start")
 	})
 }

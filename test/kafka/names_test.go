@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/presence"
 	"github.com/stillhere/stillhere/client/watch"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -45,9 +46,7 @@ func newNamedPipeline(t *testing.T) *namedPipeline {
 func (p *namedPipeline) beat(user schemas.Name) {
 	p.Helper()
 	body, err := json.Marshal(map[string]any{"beats": []any{map[string]any{"tenant": user.Tenant, "user_id": user.Text, "device_id": "phone"}}})
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.Do(p, err)
 	testkit.Until(p.T, "the beat is accepted", 30*time.Second, func() bool {
 		answer, err := p.Client.Post("http://"+p.In+"/presence/heartbeats", "application/json", strings.NewReader(string(body)))
 		if err != nil {
@@ -71,9 +70,7 @@ func (p *namedPipeline) become(state string, user schemas.Name) {
 func (p *namedPipeline) history(user schemas.Name) (states []string) {
 	p.Helper()
 	for change, err := range p.reads.Tenant(user.Tenant).History(p.Context(), user.Text, presence.Range{}) {
-		if err != nil {
-			p.Fatal(err)
-		}
+		must.Do(p, err)
 		states = append(states, change.To)
 	}
 	slices.Reverse(states)
@@ -84,9 +81,7 @@ func (p *namedPipeline) history(user schemas.Name) (states []string) {
 func (p *namedPipeline) watches(user schemas.Name) (states <-chan string, stop func()) {
 	p.Helper()
 	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: "http://" + p.Listen, Client: p.Client}, Tenant: user.Tenant}, user.Text)
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.Do(p, err)
 	ctx, cancel := context.WithCancel(p.Context())
 	found, done := make(chan string, 100), make(chan struct{})
 	go func() {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -189,9 +190,7 @@ func (p *pipeline) judge(users []schemas.UserID) counted {
 	for partition := range int32(testkit.DevPartitions) {
 		count := func(topic schemas.Topic, n *int) {
 			err := reader.Read(p.Context(), topic, partition, -1, -1, true, func(*schemas.Record) error { *n++; return nil })
-			if err != nil {
-				p.Fatalf("%v", err)
-			}
+			must.Do(p, err)
 		}
 		count(schemas.Heartbeats, &c.records)
 		count(schemas.Transitions, &c.transitions)

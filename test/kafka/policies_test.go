@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -26,11 +27,11 @@ func TestThreeHundredChangesOfPolicyAreNoticedByNobodyOnRealServers(t *testing.T
 		for p := range int32(2) {
 			all = append(all, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p, Value: frame(p)})
 		}
-		testkit.Check(t, producer.AppendSync(t.Context(), all...))
+		must.Do(t, producer.AppendSync(t.Context(), all...))
 	}
 	transitions := func() (n int) {
 		for p := range int32(2) {
-			testkit.Check(t, reader.Read(t.Context(), schemas.Transitions, p, -1, -1, true, func(*schemas.Record) error { n++; return nil }))
+			must.Do(t, reader.Read(t.Context(), schemas.Transitions, p, -1, -1, true, func(*schemas.Record) error { n++; return nil }))
 		}
 		return n
 	}
@@ -43,7 +44,7 @@ func TestThreeHundredChangesOfPolicyAreNoticedByNobodyOnRealServers(t *testing.T
 					t.Errorf("the metadata of partition %d has %d bytes", p, len(c.Metadata))
 				}
 				checkpoint, err := schemas.DecodeCheckpoint(c.Metadata)
-				testkit.Check(t, err)
+				must.Do(t, err)
 				behind = behind || checkpoint.Policy.Policy.CohortRate != changes
 			}
 			return !behind

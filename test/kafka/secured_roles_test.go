@@ -20,6 +20,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -87,11 +88,11 @@ func (s *secured) refuse(path string, ways map[string]way) {
 	s.Helper()
 	dir := s.TempDir()
 	expired := filepath.Join(dir, "expired")
-	testkit.Check(s.T, os.WriteFile(expired, []byte(s.token("token", -time.Minute)), 0o600))
+	must.Do(s.T, os.WriteFile(expired, []byte(s.token("token", -time.Minute)), 0o600))
 	stranger := filepath.Join(dir, "stranger")
 	other := *s
 	other.issuer = newIssuer(s.T)
-	testkit.Check(s.T, os.WriteFile(stranger, []byte(other.token("token", time.Hour)), 0o600))
+	must.Do(s.T, os.WriteFile(stranger, []byte(other.token("token", time.Hour)), 0o600))
 	for _, c := range []struct {
 		what string
 		as   way
@@ -118,7 +119,7 @@ func TestEachRoleWorksWithJustWhatItNeedsOfApacheKafka(t *testing.T) {
 	testkit.NeedLong(t)
 	s := startSecured(t, "--only", "kafka")
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers()...))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	g := newGuarded(t, kafka.Config{Brokers: s.Brokers()}, client, func(c *kafka.Config, user, secret string) {
 		c.Brokers = []string{s.sasl}
 		c.Security = &kafka.Security{Mechanism: "SCRAM-SHA-256", User: user, Password: secret}

@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // secured is Apache Kafka as careful people have it: nobody may do anything that
@@ -65,16 +66,16 @@ func startSecured(t *testing.T, options ...string) *secured {
 	s := &secured{sasl: testkit.FreePort(t), mtls: testkit.FreePort(t), authority: keystest.New(t)}
 	s.issuer = newIssuer(t)
 	pair := s.authority.Issue("broker", time.Hour)
-	testkit.Check(t, os.WriteFile(filepath.Join(dir, "broker.pem"), []byte(read(t, pair.Key)+read(t, pair.Cert)), 0o600))
-	testkit.Check(t, os.WriteFile(filepath.Join(dir, "jwks.json"), s.jwks(t), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "broker.pem"), []byte(read(t, pair.Key)+read(t, pair.Cert)), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "jwks.json"), s.jwks(t), 0o600))
 	properties := filepath.Join(dir, "secured.properties")
-	testkit.Check(t, os.WriteFile(properties, []byte(strings.NewReplacer("SASL_ADDRESS", s.sasl, "MTLS_ADDRESS", s.mtls, "DIR", dir, "AUTHORITY", s.authority.CA).
+	must.Do(t, os.WriteFile(properties, []byte(strings.NewReplacer("SASL_ADDRESS", s.sasl, "MTLS_ADDRESS", s.mtls, "DIR", dir, "AUTHORITY", s.authority.CA).
 		Replace(securedProperties)), 0o600))
 	// Kafka reads keys of tokens only from where its own command line allows it.
 	t.Setenv("JAVA_TOOL_OPTIONS", "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://"+filepath.Join(dir, "jwks.json"))
 	s.Servers = testkit.StartServers(t, append(options, "--kafka-properties", properties)...)
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers()...))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	s.admin = kadm.NewClient(client)
 	t.Cleanup(s.admin.Close)
 	return s
@@ -83,14 +84,14 @@ func startSecured(t *testing.T, options ...string) *secured {
 func newIssuer(t *testing.T) *rsa.PrivateKey {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return key
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -100,7 +101,7 @@ func (s *secured) jwks(t *testing.T) []byte {
 	part := base64.RawURLEncoding.EncodeToString
 	text, err := json.Marshal(map[string]any{"keys": []map[string]string{{"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256",
 		"n": part(s.issuer.N.Bytes()), "e": part(big.NewInt(int64(s.issuer.E)).Bytes())}}})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	return text
 }
 
@@ -111,7 +112,7 @@ func (s *secured) token(user string, life time.Duration) string {
 	t := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{"sub": user, "aud": "kafka", "iat": now.Add(-time.Hour).Unix(), "exp": now.Add(life).Unix(), "scope": "kafka"})
 	t.Header["kid"] = "one"
 	signed, err := t.SignedString(s.issuer)
-	testkit.Check(s.T, err)
+	must.Do(s.T, err)
 	return signed
 }
 
@@ -122,7 +123,7 @@ func (s *secured) scramUser(mechanism kadm.ScramMechanism, user, password string
 	if err == nil {
 		err = altered.Error()
 	}
-	testkit.Check(s.T, err)
+	must.Do(s.T, err)
 }
 
 // way is how somebody shows who he is: settings of the program, and the principal
@@ -139,7 +140,7 @@ func (s *secured) ways() map[string]way {
 	dir := s.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		testkit.Check(s.T, os.WriteFile(path, []byte(text), 0o600))
+		must.Do(s.T, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	tls := []string{"STILLHERE_KAFKA_TLS=true", "STILLHERE_KAFKA_TLS_CA=" + s.authority.CA}

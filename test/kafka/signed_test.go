@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -22,9 +23,9 @@ func TestAFrameThatKcatWritesCountsIfItIsSignedAndIsADeadLetterElseOnRealServers
 	o := newTopics(t)
 	master := signing.NewMaster()
 	file := filepath.Join(t.TempDir(), "frame.keys")
-	testkit.Check(t, os.WriteFile(file, []byte(master.Hex()), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(master.Hex()), 0o600))
 	key, err := master.GatewayKey("gw-1", nil)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	o.detector("--frame-keys", file)
 
 	const honest, forged = schemas.UserID(1), schemas.UserID(2)

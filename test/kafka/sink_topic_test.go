@@ -24,6 +24,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -51,7 +52,7 @@ func onEachKafka(t *testing.T, test func(w *sunk)) {
 	t.Run("stand-in", func(t *testing.T) {
 		t.Parallel()
 		cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-		testkit.Check(t, err)
+		must.Do(t, err)
 		t.Cleanup(cluster.Close)
 		test(newSunk(t, cluster.Addrs()))
 	})
@@ -67,13 +68,13 @@ func newSunk(t *testing.T, brokers []string) *sunk {
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "stillhere.db")
 	s, err := sqlitestore.Open(t.Context(), config)
-	testkit.Check(t, err)
-	t.Cleanup(func() { testkit.Check(t, s.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, s.Close()) })
 	w := &sunk{T: t, kafka: cluster, store: s}
 	w.log = slog.New(slog.NewTextHandler(&w.said, nil))
 	t.Cleanup(func() {
-		testkit.Check(t, w.producer.Close(context.Background()))
-		testkit.Check(t, admin.DeleteTopics(context.Background(), cluster))
+		must.Do(t, w.producer.Close(context.Background()))
+		must.Do(t, admin.DeleteTopics(context.Background(), cluster))
 	})
 	w.make()
 	return w
@@ -83,7 +84,7 @@ func newSunk(t *testing.T, brokers []string) *sunk {
 func (w *sunk) make() {
 	w.Helper()
 	_, err := admin.ApplyTopics(w.Context(), w.kafka, sunkPartitions, 1)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	w.producer = kafkatest.Producer(w.T, w.kafka)
 	w.ends = map[int32]int64{}
 }
@@ -91,15 +92,15 @@ func (w *sunk) make() {
 // remake deletes the topic of the transitions and recreates it.
 func (w *sunk) remake() {
 	w.Helper()
-	testkit.Check(w.T, w.producer.Close(w.Context()))
+	must.Do(w.T, w.producer.Close(w.Context()))
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.kafka.Brokers...), kgo.MetadataMinAge(10*time.Millisecond))
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	name := schemas.Transitions.Name(w.kafka.Prefix)
 	answers, err := admin.DeleteTopics(w.Context(), name)
-	testkit.Check(w.T, err)
-	testkit.Check(w.T, answers.Error())
+	must.Do(w.T, err)
+	must.Do(w.T, answers.Error())
 	testkit.Until(w.T, "the topic is gone", 20*time.Second, func() bool {
 		found, err := admin.ListTopics(w.Context())
 		return err == nil && !found.Has(name)
@@ -116,7 +117,7 @@ func (w *sunk) publish(log []*schemas.Transition) {
 		outs[i] = schemas.Outgoing{Topic: schemas.Transitions, Partition: p, Key: change.User.Key(), Value: change.Encode()}
 		w.ends[p]++
 	}
-	testkit.Check(w.T, w.producer.AppendSync(w.Context(), outs...))
+	must.Do(w.T, w.producer.AppendSync(w.Context(), outs...))
 }
 
 // sink runs one; stop ends it and waits.
@@ -131,7 +132,7 @@ func (w *sunk) sink() (stop func()) {
 		if !stopped {
 			stopped = true
 			cancel()
-			testkit.Check(w.T, <-ended)
+			must.Do(w.T, <-ended)
 		}
 	}
 	w.Cleanup(stop)
@@ -157,7 +158,7 @@ func (w *sunk) written(logs ...[]*schemas.Transition) {
 		}
 	}
 	rows := 0
-	testkit.Check(w.T, w.store.Changes(w.Context(), store.Range{}, func(e *store.Entry) error {
+	must.Do(w.T, w.store.Changes(w.Context(), store.Range{}, func(e *store.Entry) error {
 		rows++
 		if !want[e.Version] {
 			w.Errorf("a row that nobody published: %+v", e.Transition)
@@ -220,11 +221,11 @@ func TestAStoreAheadOfARestoredLogTakesNothingBeforeALogEpochAbove(t *testing.T)
 				// The store has more than the log.
 				for p := range int32(sunkPartitions) {
 					at, err := w.store.Position(w.Context(), p)
-					testkit.Check(w.T, err)
+					must.Do(w.T, err)
 					if at.Latest == 0 || at.LogEpoch == 0 {
 						t.Fatalf("the position is %+v", at)
 					}
-					testkit.Check(w.T, w.store.Append(w.Context(), store.Batch{Partition: p, Expected: at.Next, ExpectedTopic: at.Topic,
+					must.Do(w.T, w.store.Append(w.Context(), store.Batch{Partition: p, Expected: at.Next, ExpectedTopic: at.Topic,
 						Next: at.Next + lost, Topic: at.Topic, Latest: at.Latest, LogEpoch: at.LogEpoch}))
 				}
 				w.publish(second)

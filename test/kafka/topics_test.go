@@ -18,6 +18,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,9 +40,7 @@ func newTopicsIn(t *testing.T, m testkit.Mode) *topicsOf {
 	testkit.NeedKafka(t)
 	addresses := os.Getenv("STILLHERE_TEST_KAFKA")
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(addresses, ",")...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(client.Close)
 	o := &topicsOf{T: t, path: testkit.Binary(t, "stillhere"), admin: kadm.NewClient(client), mode: m.Flags(t),
 		prefix: strings.ReplaceAll(strings.ToLower(t.Name()), "/", "-") + "-" + time.Now().Format("150405.000000") + "."}
@@ -81,7 +80,7 @@ func (o *topicsOf) enlarge(partitions int, topics ...schemas.Topic) {
 		if err == nil {
 			err = answers.Error()
 		}
-		testkit.Check(o.T, err)
+		must.Do(o.T, err)
 	}
 }
 
@@ -110,13 +109,13 @@ func TestUsersWhoAreInThePartitionsOfAnotherNumberAreRefusedAtStart(t *testing.T
 	o := newTopics(t)
 	p := o.detector()
 	client := kafkatest.Producer(t, kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix})
-	defer func() { testkit.Check(t, client.Close(context.WithoutCancel(t.Context()))) }()
+	defer func() { must.Do(t, client.Close(context.WithoutCancel(t.Context()))) }()
 	var beats []schemas.Outgoing
 	for user := schemas.UserID(1); user <= 20; user++ {
 		beats = append(beats, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, 2),
 			Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}})})
 	}
-	testkit.Check(t, client.AppendSync(t.Context(), beats...))
+	must.Do(t, client.AppendSync(t.Context(), beats...))
 	testkit.Until(t, "they are online", 20*time.Second, func() bool {
 		offsets, err := o.admin.ListEndOffsets(t.Context(), o.name(schemas.Statuses))
 		if err != nil {
@@ -146,9 +145,7 @@ func TestATopicThatIsRecreatedUnderADetectorIsTakenUp(t *testing.T) {
 	if err == nil {
 		err = answers.Error()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	testkit.Until(t, "the detector says what is wrong", 20*time.Second, func() bool { return strings.Contains(p.Err.String(), "asking about topic "+o.name(schemas.Heartbeats)) })
 	if code, said := o.stillhere("topics", "apply", "--partitions", "2"); code != 0 {
 		t.Fatalf("making the topic again: %s", said)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -159,9 +160,7 @@ func (w *tour) member(text, name string) string {
 func (w *tour) socket(path string) (conn *websocket.Conn, next func(kind string) string) {
 	w.Helper()
 	conn, _, err := websocket.Dial(w.Context(), "ws://"+w.listen+path, nil) //nolint:bodyclose // a socket has none
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	w.Cleanup(func() { _ = conn.CloseNow() })
 	return conn, func(kind string) string {
 		w.Helper()
@@ -203,7 +202,7 @@ func TestWhatUsersAskForFirstWorksWithForeignToolsOnRealServers(t *testing.T) {
 		w.stillhere("topics", "apply", "--partitions", "2")
 		w.stillhere("migrate")
 		seen := filepath.Join(t.TempDir(), "seen.csv")
-		testkit.Check(t, os.WriteFile(seen, []byte(w.called(50)+",2026-11-01T10:00:00Z\n"), 0o600))
+		must.Do(t, os.WriteFile(seen, []byte(w.called(50)+",2026-11-01T10:00:00Z\n"), 0o600))
 		w.stillhere(w.of("import", "last-seen", seen)...)
 		all := []string{"all", "--instance", "one", "--listen", w.listen, "--admin", w.admin, "--policy", "chat", "--seen-interval", "1s",
 			"--followers", "all", "--graph-topic"}
@@ -263,7 +262,7 @@ func (w *tour) cursors() string {
 	conn, next := w.socket(w.asking("/presence/stream"))
 	subscribe := func(conn *websocket.Conn, since string) {
 		message := fmt.Sprintf(`{"type":"subscribe","user_ids":[%q],"since":%q}`, w.called(2), since)
-		testkit.Check(w.T, conn.Write(w.Context(), websocket.MessageText, []byte(message)))
+		must.Do(w.T, conn.Write(w.Context(), websocket.MessageText, []byte(message)))
 	}
 	subscribe(conn, "")
 	snapshot := next("snapshot")

@@ -11,26 +11,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // budget is how many lines of Go each top folder may have, of code and of tests. Comments, blank lines
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4750, 2450},
+	"app":      {4750, 2350},
 	"bench":    {0, 2050},
 	"client":   {1200, 1300},
-	"cmd":      {6250, 2000},
+	"cmd":      {6250, 1900},
 	"console":  {2650, 950},
 	"deploy":   {800, 750},
 	"detector": {6400, 3050},
-	"fanout":   {6650, 7500},
-	"ingest":   {2200, 2600},
-	"internal": {15750, 14800},
-	"lastseen": {8900, 8900},
+	"fanout":   {6650, 7250},
+	"ingest":   {2200, 2550},
+	"internal": {15750, 14250},
+	"lastseen": {8900, 8700},
 	"schemas":  {3050, 2350},
-	"test":     {0, 30650},
-	"tools":    {5700, 2200},
+	"test":     {0, 30250},
+	"tools":    {5700, 2150},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {
@@ -69,9 +71,7 @@ func linesOf(t *testing.T, folder string) (code, tests int) {
 			continue
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		relative, err := filepath.Rel(root, path)
 		switch relative = filepath.ToSlash(relative); {
 		case err != nil:

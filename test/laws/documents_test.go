@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 const root = "../.."
@@ -29,9 +31,7 @@ func filesOf(t *testing.T, folder string) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all
 }
 
@@ -45,9 +45,7 @@ func TestNoLinkOfADocumentIsDead(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
 			to, fragment, _ := strings.Cut(found[1], "#")
 			target := path
@@ -77,9 +75,7 @@ var (
 func headings(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all := map[string]bool{}
 	for _, found := range heading.FindAllStringSubmatch(string(text), -1) {
 		all[strings.ReplaceAll(unnamed.ReplaceAllString(strings.ToLower(found[1]), ""), " ", "-")] = true
@@ -93,17 +89,13 @@ func TestTestsRunWhatTheDocumentsShow(t *testing.T) {
 	for _, path := range filesOf(t, "client") {
 		if strings.HasSuffix(path, "_test.go") {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			code.WriteString(strings.Join(strings.Fields(string(text)), " "))
 		}
 	}
 	for _, path := range filesOf(t, "docs") {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if filepath.Ext(path) != ".md" || strings.Contains(path, "reference") {
 			continue
 		}
@@ -124,9 +116,7 @@ func TestTheReadmeShowsCodeThatIsCompiledOrRun(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return string(text)
 	}
 	checked := map[string]string{"ts": "sdk/js/README.md", "python": "sdk/python-example/README.md"}
@@ -157,9 +147,7 @@ var (
 func TestEveryFileOfAServiceIsInItsFileMap(t *testing.T) {
 	for _, service := range []string{"schemas", "ingest", "detector", "lastseen", "fanout", "internal/kafka", "internal/embedded"} {
 		design, err := os.ReadFile(filepath.Join(root, service, "DESIGN.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		named := map[string]bool{}
 		for _, found := range quoted.FindAllStringSubmatch(string(design), -1) {
 			named[strings.TrimSuffix(found[1], "/")] = true
@@ -167,9 +155,7 @@ func TestEveryFileOfAServiceIsInItsFileMap(t *testing.T) {
 		there := map[string]bool{}
 		for _, path := range filesOf(t, service) {
 			file, err := filepath.Rel(filepath.Join(root, service), path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			file = filepath.ToSlash(file)
 			base := filepath.Base(file)
 			there[file], there[base] = true, true

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 const module = "github.com/stillhere/stillhere/"
@@ -75,9 +77,7 @@ func TestSchemasDeclareNoInterface(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ast.Inspect(file, func(node ast.Node) bool {
 			if declared, ok := node.(*ast.TypeSpec); ok {
 				if _, ok := declared.Type.(*ast.InterfaceType); ok {
@@ -145,17 +145,13 @@ func readPackages(t *testing.T) []pkg {
 	found := map[string]*pkg{}
 	for _, path := range filesOf(t, ".") {
 		folder, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		folder = filepath.ToSlash(folder)
 		if filepath.Ext(path) != ".go" || slices.Contains(strings.Split(folder, "/"), "testdata") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p := found[folder]
 		if p == nil {
 			p = &pkg{ImportPath: strings.TrimSuffix(module+folder, "/.")}

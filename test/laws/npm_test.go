@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // npm ci refuses a lock that lacks a package which another one in it asks for, those of
@@ -28,9 +30,7 @@ func TestEveryPackageOfNpmHasALockThatHoldsOnEveryMachine(t *testing.T) {
 				OptionalDependencies map[string]string `json:"optionalDependencies"`
 			} `json:"packages"`
 		}
-		if err := json.Unmarshal(text, &lock); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &lock))
 		held := map[string]bool{}
 		for where := range lock.Packages {
 			held[packageOf(where)] = true
@@ -54,9 +54,7 @@ func TestTheLicenceInThePackageOfTheJavaScriptClientIsThatOfTheRepository(t *tes
 	var texts [2]string
 	for i, path := range []string{"LICENSE", "sdk/js/LICENSE"} {
 		text, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		texts[i] = string(text)
 	}
 	if texts[0] != texts[1] {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // What the decision may use. The same records must give the same transitions on any
@@ -41,18 +43,14 @@ func impurities(t *testing.T, path string, text any) (faults []string) {
 	t.Helper()
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fault := func(at token.Pos, format string, args ...any) {
 		faults = append(faults, fmt.Sprintf("%s: %s: the decision must be the same on any machine", set.Position(at), fmt.Sprintf(format, args...)))
 	}
 	clock := ""
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !slices.Contains(pureImports, imported) {
 			fault(spec.Pos(), "it imports %s", imported)
 		}

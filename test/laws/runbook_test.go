@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // The runbook quotes a log message as Log: `message`, or several with ", " or " or "
@@ -18,9 +20,7 @@ var (
 func runbook(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "RUNBOOK.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
@@ -29,9 +29,7 @@ func TestLogMessagesInTheRunbookAreInTheCode(t *testing.T) {
 	for _, path := range filesOf(t, ".") {
 		if filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			code.Write(text)
 		}
 	}
@@ -51,9 +49,7 @@ func TestLogMessagesInTheRunbookAreInTheCode(t *testing.T) {
 
 func TestEveryAlertIsInTheRunbook(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join(root, "deploy", "prometheus", "rules", "stillhere.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text := runbook(t)
 	for _, name := range alertName.FindAllStringSubmatch(string(rules), -1) {
 		if !strings.Contains(text, name[1]) {

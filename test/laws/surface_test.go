@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // A Go program outside this repository can use app and client only if it can name every type
@@ -33,9 +35,7 @@ func TestAppAndClientExposeNoInternalType(t *testing.T) {
 			continue
 		}
 		pkg, err := imports.Import(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for exposed, where := range internalTypes(pkg) {
 			t.Errorf("%s exposes %s in %s: give %s a type of its own and convert it inside", path, exposed, where, path)
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // ban is a word of the first design and the standard term of the glossary in docs.
@@ -238,9 +240,7 @@ func TestNamesLogsFlagsAndMetricsUseTheGlossary(t *testing.T) {
 		}
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, s := range collect(file) {
 			seen[s.what]++
 			if s.key && !logKey.MatchString(s.text) {
@@ -267,9 +267,7 @@ var _ = prometheus.GaugeOpts{Name: "doors_open", Help: "Users, who hides."}
 func house() {}
 `
 	file, err := parser.ParseFile(token.NewFileSet(), "p.go", text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var found []string
 	for _, s := range collect(file) {
 		if word, _ := faultOf(s.text, s.prose); word != "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 //go:generate go test -count=1 -run ^TestThePageHasTheMetricsOfTheProgram$ -update .
@@ -46,9 +47,7 @@ func TestThePageHasTheMetricsOfTheProgram(t *testing.T) {
 	}
 	path := filepath.Join(manifests.Root(), "docs", "reference", "metrics.md")
 	if *update {
-		if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(page.String()), 0o644))
 	}
 	if now, err := os.ReadFile(path); err != nil || string(now) != page.String() {
 		t.Errorf("%s is out of date (%v): run \"go generate ./test/metrics\"", path, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestAlertsAndBoardsAskForMetricsThatThereAre(t *testing.T) {
@@ -18,9 +19,7 @@ func TestAlertsAndBoardsAskForMetricsThatThereAre(t *testing.T) {
 		}
 	}
 	queries, err := manifests.Queries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	scrape := []string{"job", "instance", "role"} // what scraping adds
 	for _, query := range queries {
 		asked := query.Series()

@@ -29,6 +29,7 @@ import (
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/reload"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
@@ -50,9 +51,7 @@ func everything(t *testing.T) []metric {
 	registry, quiet := &noting{}, slog.New(slog.DiscardHandler)
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	producer, err := kafka.NewProducer(kafka.Config{Brokers: []string{"127.0.0.1:1"}}, quiet, kafka.NewMetrics(registry))

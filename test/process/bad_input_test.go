@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -45,9 +46,7 @@ func TestBadInputIsAnsweredWithTheFieldAndNothingOfItIsStored(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if state := h.State(bystander); state != "offline" {
 		t.Errorf("the user who beat in bad requests is %s", state)
@@ -129,9 +128,7 @@ func badMessages(h *testkit.Dev) {
 	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=7", h.Listen, socketUser), nil)
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	defer conn.CloseNow()
 	conn.SetReadLimit(1 << 20)
 	exchange := func(text, want string) message {

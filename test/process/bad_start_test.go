@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,9 +40,7 @@ func TestAPortInUseIsSaidAndNothingIsStarted(t *testing.T) {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
 			taken, err := net.Listen("tcp", testkit.FreePort(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer taken.Close()
 			dir := filepath.Join(t.TempDir(), "data")
 			arguments := testkit.DevArguments(t, dir, flag, taken.Addr().String())
@@ -64,9 +63,7 @@ func TestADataDirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 	t.Run("a file", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "data")
-		if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("mine"), 0o644))
 		testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, file), Code: 1, Lines: 1, Says: []string{file, "not a directory"}})
 		if content, err := os.ReadFile(file); err != nil || string(content) != "mine" {
 			t.Errorf("the file holds %q: %v", content, err)
@@ -76,17 +73,11 @@ func TestADataDirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 		t.Parallel()
 		// Not under t.TempDir, into which only its owner may look.
 		above, err := os.MkdirTemp("", "stillhere-unreadable-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { os.RemoveAll(above) })
 		dir := filepath.Join(above, "data")
-		if err := os.Mkdir(dir, 0o000); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(above, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o000))
+		must.Do(t, os.Chmod(above, 0o755))
 		// Nothing is unreadable for root, so the process runs as somebody else.
 		asNobody := func(c *exec.Cmd) {
 			if os.Geteuid() == 0 {
@@ -167,15 +158,11 @@ func TestWrongUseIsExitCode2(t *testing.T) {
 func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	broker := cluster.Addrs()[0]
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(client.Close)
 	// create makes the topics under a prefix, some of them wrongly.
 	create := func(t *testing.T, prefix string, change func(*schemas.TopicSpec, *int32)) {

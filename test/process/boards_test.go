@@ -25,6 +25,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -89,9 +90,7 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 	c.deadLetter()
 
 	queries, err := manifests.Queries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	empty := map[string]bool{}
 	testkit.Within(40*time.Second, func() bool {
 		c.look()
@@ -125,9 +124,7 @@ func (c *containers) look() {
 	if answer != nil && answer.StatusCode == http.StatusTooManyRequests {
 		return // the crowd has used up the tenant's quota; the next look tries again
 	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	_ = socket.Close(websocket.StatusNormalClosure, "") // the server may have closed it
 }
 
@@ -176,9 +173,7 @@ func (p *promServer) seesTenants(queries []manifests.Query) {
 func (c *containers) startAstray() string {
 	c.Helper()
 	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	c.Cleanup(func() { hangsUp.Close() })
 	go func() {
 		for {
@@ -211,15 +206,11 @@ func (c *containers) startSecond() string {
 func (c *containers) deadLetter() {
 	c.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.moved["kafka:9092"]), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	defer client.Close()
 	topic := schemas.Heartbeats.Name(cmp.Or(c.more["STILLHERE_TOPIC_PREFIX"], schemas.DefaultPrefix))
 	record := &kgo.Record{Topic: topic, Value: []byte("\xff\xff\xff")}
-	if err := client.ProduceSync(c.Context(), record).FirstErr(); err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, client.ProduceSync(c.Context(), record).FirstErr())
 }
 
 // badViewers are two: the page of the first is of another origin, the second sends too often.
@@ -231,9 +222,7 @@ func (c *containers) badViewers() {
 		c.Fatal("a stream for another origin was not refused")
 	}
 	socket, _, err := websocket.Dial(c.Context(), at, nil)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	defer socket.CloseNow()
 	for range 1000 {
 		if err := socket.Write(c.Context(), websocket.MessageText, []byte("{}")); err != nil {
@@ -285,9 +274,7 @@ func startPrometheus(t *testing.T, server string, targets map[string]string) *pr
 		fmt.Fprintf(&config, "      - {targets: [%q], labels: {role: %s}}\n", at, role)
 	}
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config.String()), 0o600))
 	p := &promServer{t, testkit.FreePort(t)}
 	testkit.Start(t, server, nil, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.at)
 	testkit.Until(t, "Prometheus is ready", 30*time.Second, func() bool {
@@ -305,14 +292,10 @@ func startPrometheus(t *testing.T, server string, targets map[string]string) *pr
 func (p *promServer) figures(query string) (n int) {
 	p.Helper()
 	answer, err := http.Get("http://" + p.at + "/api/v1/query?query=" + url.QueryEscape(query))
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.Do(p, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.Do(p, err)
 	var found struct {
 		Status, Error string
 		Data          struct {

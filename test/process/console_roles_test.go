@@ -22,6 +22,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -40,28 +41,28 @@ func newSeparate(t *testing.T) *separate {
 	testkit.Binary(t, "stillhere")
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler),
 		Options: []kfake.Opt{kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-256", "super", "super")}})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.SASL(scram.Auth{User: "super", Pass: "super"}.AsSha256Mechanism()))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	w := &separate{T: t, kafka: kadm.NewClient(client), super: kafka.Config{Brokers: cluster.Addrs(),
 		Security: &kafka.Security{Mechanism: "SCRAM-SHA-256", User: "super", Password: "super"}}}
 	t.Cleanup(w.kafka.Close)
 	_, err = admin.ApplyTopics(t.Context(), w.super, testkit.DevPartitions, 1)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	t.Cleanup(redis.Close)
 	postgres, err := pgtest.Open(t.Context(), "")
 	if err != nil {
 		t.Skip(err)
 	}
-	t.Cleanup(func() { testkit.Check(t, postgres.Stop()) })
+	t.Cleanup(func() { must.Do(t, postgres.Stop()) })
 	url, err := postgres.URL(t.Context())
-	testkit.Check(t, err)
+	must.Do(t, err)
 	limits := pgstore.Defaults()
 	limits.URL = url
-	testkit.Check(t, app.Migrate(t.Context(), limits))
+	must.Do(t, app.Migrate(t.Context(), limits))
 	w.settings = []string{"STILLHERE_KAFKA_BROKERS=" + strings.Join(cluster.Addrs(), ","), "STILLHERE_KAFKA_SASL=SCRAM-SHA-256",
 		"STILLHERE_REDIS=" + redis.Addr(), "STILLHERE_POSTGRES=" + url}
 	return w
@@ -71,16 +72,16 @@ func newSeparate(t *testing.T) *separate {
 func (w *separate) begin(role, name string, grantees ...string) *testkit.Dev {
 	w.Helper()
 	altered, err := w.kafka.AlterUserSCRAMs(w.Context(), nil, []kadm.UpsertSCRAM{{User: name, Mechanism: kadm.ScramSha256, Iterations: 4096, Password: name}})
-	testkit.Check(w.T, err)
-	testkit.Check(w.T, altered.Error())
+	must.Do(w.T, err)
+	must.Do(w.T, altered.Error())
 	for _, grantee := range grantees {
 		needs, err := app.Grants(grantee, app.Use{}, "")
-		testkit.Check(w.T, err)
+		must.Do(w.T, err)
 		var grants []admin.Grant
 		for _, need := range needs {
 			grants = append(grants, admin.Grant(need))
 		}
-		testkit.Check(w.T, admin.ApplyGrants(w.Context(), w.super, "User:"+name, grants))
+		must.Do(w.T, admin.ApplyGrants(w.Context(), w.super, "User:"+name, grants))
 	}
 	h := &testkit.Dev{T: w.T, Listen: testkit.FreePort(w.T), Admin: testkit.FreePort(w.T), Client: &http.Client{Timeout: 30 * time.Second}}
 	w.Cleanup(h.Client.CloseIdleConnections)
@@ -126,7 +127,7 @@ func TestTheConsoleOfAnAPIProcessWorksBesideOtherProcessesAndSaysWhichRightsItLa
 	testkit.Until(t, "the overview knows the user and the gateway", 30*time.Second, func() bool {
 		o = consoleOverview{}
 		beat(42)
-		testkit.Check(t, rich.Fetch(api+"overview", &o))
+		must.Do(t, rich.Fetch(api+"overview", &o))
 		return o.Counts.Online == 1 && len(o.Gateways) == 1 && len(o.Instances) == len(all)
 	})
 	for i, p := range o.Partitions {
@@ -145,17 +146,17 @@ func TestTheConsoleOfAnAPIProcessWorksBesideOtherProcessesAndSaysWhichRightsItLa
 			Total int
 		}
 		testkit.Until(t, "the user is listed", 30*time.Second, func() bool {
-			testkit.Check(t, h.Fetch(api+"users", &users))
+			must.Do(t, h.Fetch(api+"users", &users))
 			return users.Total == 1 && users.Users[0].State == "online"
 		})
 	}
 	var of struct {
 		EventID string `json:"event_id"`
 	}
-	testkit.Check(t, json.Unmarshal([]byte(change), &of))
+	must.Do(t, json.Unmarshal([]byte(change), &of))
 	explain := api + "explain?event_id=" + of.EventID
 	var why struct{ Text string }
-	testkit.Check(t, rich.Fetch(explain, &why))
+	must.Do(t, rich.Fetch(explain, &why))
 	if !strings.Contains(why.Text, "first_beat") {
 		t.Errorf("the explanation is %s", why.Text)
 	}
@@ -167,7 +168,7 @@ func TestTheConsoleOfAnAPIProcessWorksBesideOtherProcessesAndSaysWhichRightsItLa
 
 	const lacks = "its user needs the rights of stillhere topics acls --role tools as well"
 	var some consoleOverview
-	testkit.Check(t, poor.Fetch(api+"overview", &some))
+	must.Do(t, poor.Fetch(api+"overview", &some))
 	if some.Counts.Online != 1 || some.Gateways != nil || some.Partitions[0].Owner != "detector" {
 		t.Errorf("without the rights of tools the overview is %+v", some)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -37,9 +38,9 @@ func events(t *testing.T, h *testkit.Dev, path string, each func(event, data str
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Listen+path, nil)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	answer, err := http.DefaultClient.Do(request)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	defer answer.Body.Close()
 	event := ""
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
@@ -77,7 +78,7 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 				}
 			}
 			var me struct{ IDs, Mode string }
-			testkit.Check(t, h.Fetch(api+"me", &me))
+			must.Do(t, h.Fetch(api+"me", &me))
 			if me.IDs != mode || me.Mode != "dev" {
 				t.Errorf("me is %+v", me)
 			}
@@ -93,14 +94,14 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 					EventID string `json:"event_id"`
 					To      string
 				}
-				testkit.Check(t, json.Unmarshal([]byte(data), &row))
+				must.Do(t, json.Unmarshal([]byte(data), &row))
 				eventID = row.EventID
 				return event == "change" && row.UserID == name && row.To == "online"
 			})
 			var o consoleOverview
 			testkit.Until(t, "the overview knows the user and the gateway", 30*time.Second, func() bool {
 				o = consoleOverview{}
-				testkit.Check(t, h.Fetch(api+"overview?history=1", &o))
+				must.Do(t, h.Fetch(api+"overview?history=1", &o))
 				return o.Counts.Online == 1 && len(o.Gateways) == 1 && o.History != nil && len(o.History.Online) > 0
 			})
 			if o.Gateways[0].State != "alive" || len(o.Partitions) != 4 || o.Partitions[0].Owner != "dev" || o.Partitions[0].Phase != "running" ||
@@ -109,7 +110,7 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 			}
 			events(t, h, api+"overview/stream", func(event, data string) bool {
 				var o consoleOverview
-				testkit.Check(t, json.Unmarshal([]byte(data), &o))
+				must.Do(t, json.Unmarshal([]byte(data), &o))
 				return event == "overview" && o.Counts.Online == 1
 			})
 			var users struct {
@@ -122,17 +123,17 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 				Loading bool
 			}
 			testkit.Until(t, "the user is listed", 20*time.Second, func() bool {
-				testkit.Check(t, h.Fetch(api+"users?"+tenant+"&q="+url.QueryEscape(name[:1]), &users))
+				must.Do(t, h.Fetch(api+"users?"+tenant+"&q="+url.QueryEscape(name[:1]), &users))
 				return !users.Loading && users.Total == 1
 			})
 			if u := users.Users[0]; u.UserID != name || u.State != "online" || mode == "text" && u.Tenant != "acme" {
 				t.Errorf("the list has %+v", users)
 			}
-			if testkit.Check(t, h.Fetch(api+"users?"+tenant+"&state=away", &users)); users.Total != 0 {
+			if must.Do(t, h.Fetch(api+"users?"+tenant+"&state=away", &users)); users.Total != 0 {
 				t.Errorf("away are %+v", users)
 			}
 			var watchers struct{ Count int }
-			testkit.Check(t, h.Fetch(api+"users/"+url.PathEscape(name)+"/watchers?"+tenant, &watchers))
+			must.Do(t, h.Fetch(api+"users/"+url.PathEscape(name)+"/watchers?"+tenant, &watchers))
 			var why struct {
 				Text    string
 				EventID string `json:"event_id"`
@@ -142,7 +143,7 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 				}
 				Rule string
 			}
-			testkit.Check(t, h.Fetch(api+"explain?"+tenant+"&event_id="+eventID, &why))
+			must.Do(t, h.Fetch(api+"explain?"+tenant+"&event_id="+eventID, &why))
 			if why.EventID != eventID || cmp.Or(why.Change.Name, why.Change.UserID) != name || why.Rule == "" || !strings.Contains(why.Text, "first_beat") {
 				t.Errorf("%s is explained as %+v", eventID, why)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -26,12 +27,12 @@ func TestADamagedStoreOfDevIsRefusedAndARebuildFillsItAgain(t *testing.T) {
 		}
 		file := filepath.Join(h.Dir, "stillhere.db")
 		text, err := os.ReadFile(file)
-		testkit.Check(t, err)
+		must.Do(t, err)
 		clear(text[4096:8192])
-		testkit.Check(t, os.WriteFile(file, text, 0o644))
+		must.Do(t, os.WriteFile(file, text, 0o644))
 		testkit.Refused(t, testkit.BadStart{Arguments: append(testkit.DevArguments(t, h.Dir), m.Flags(t)...), Code: 1, Lines: 1,
 			Says: []string{file, "is damaged", "move this file away", "rebuild lastseen"}})
-		testkit.Check(t, os.Rename(file, file+".away"))
+		must.Do(t, os.Rename(file, file+".away"))
 		h.Up()
 		rebuilt := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append([]string{"rebuild", "lastseen", "--sqlite", file, "--kafka-brokers", h.Broker}, m.Flags(t)...)...)
 		if code := rebuilt.Wait(40 * time.Second); code != 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -53,11 +54,11 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 	testkit.Binary(t, "stillhere")
 	t.Parallel()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	closeKafka := sync.OnceFunc(cluster.Close)
 	t.Cleanup(closeKafka)
 	_, err = admin.ApplyTopics(t.Context(), kafka.Config{Brokers: cluster.Addrs()}, testkit.DevPartitions, 1)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	redis := startRedis(t, "")
 	// Postgres is away from the start.
 	flags := []string{"--kafka-brokers", cluster.Addrs()[0], "--redis", redis.address, "--postgres", "postgres://nobody@" + testkit.FreePort(t) + "/nothing"}

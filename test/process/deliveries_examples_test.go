@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,18 +35,14 @@ func typescript(t *testing.T) (tsx, program string) {
 	packages := nodePackages(t, "kafkajs", "kafkajs-snappy", "protobufjs", "tsx")
 	dir := t.TempDir()
 	text, err := os.ReadFile(example(t, "deliveries.mts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program = filepath.Join(dir, "examples", "deliveries.mts")
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(dir, "examples"), 0o700), os.WriteFile(program, text, 0o600),
 		os.Symlink(packages, filepath.Join(dir, "node_modules")),
 		os.Symlink(filepath.Join(filepath.Dir(example(t, "x")), "..", "proto"), filepath.Join(dir, "proto")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return filepath.Join(packages, ".bin", "tsx"), program
 }
@@ -75,9 +72,7 @@ func TestTheExamplesForDeliveriesNameEachRecipientOncePerVersion(t *testing.T) {
 			later.To, later.From, later.Cause, later.At, later.Version = schemas.Offline, schemas.Online, schemas.Bye, change.At+900, change.Version+1
 			last := schemas.Delivery{Transition: &later, Recipients: []schemas.UserID{9}}
 			for _, v := range [][]byte{first.Encode(), first.Encode(), append([]byte{0, 0, 0, 0, 7, 2, 4}, last.Encode()...)} { // one twice, one with a registry's head
-				if err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries, Key: schemas.JobKey(42, 0), Value: v}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries, Key: schemas.JobKey(42, 0), Value: v}))
 			}
 			const want = "2026-11-20T10:00:00.123Z tell 7: user 42 is online (first_beat)\n" +
 				"2026-11-20T10:00:00.123Z tell 9: user 42 is online (first_beat)\n" +

@@ -29,6 +29,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 )
@@ -125,9 +126,7 @@ func newContainers(t *testing.T) *containers {
 		t.Skip("builds the image's program and runs every role")
 	}
 	compose, err := manifests.ReadCompose()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := &containers{T: t, compose: compose, moved: map[string]string{}, more: map[string]string{}, programs: map[string]*testkit.Program{}}
 	postgres, err := pgtest.Start(t.Context())
 	if err != nil {
@@ -139,9 +138,7 @@ func newContainers(t *testing.T) *containers {
 		}
 	})
 	database, err := postgres.URL(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.moved[manifests.Value(compose.Services["migrate"], "STILLHERE_POSTGRES")] = database
 
 	server := redistest.Real(t)
@@ -150,9 +147,7 @@ func newContainers(t *testing.T) *containers {
 		const number = 9
 		shared := redis.NewClient(&redis.Options{Addr: server.Addr, DB: number})
 		defer shared.Close()
-		if err := shared.FlushDB(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, shared.FlushDB(t.Context()).Err())
 		c.moved["redis:6379"] = fmt.Sprintf("redis://%s/%d", server.Addr, number)
 	}
 	c.moved["kafka:9092"] = os.Getenv("STILLHERE_TEST_KAFKA")
@@ -181,9 +176,7 @@ func newContainers(t *testing.T) *containers {
 func (c *containers) build() string {
 	c.Helper()
 	instructions, err := manifests.ReadDockerfile()
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	for _, run := range manifests.Of(instructions, "build", "RUN") {
 		if !strings.Contains(run.Text, "go build") {
 			continue
@@ -274,24 +267,18 @@ func (c *containers) stop(name string, p *testkit.Program) {
 func (c *containers) ask(method, address, body string) (int, []byte) {
 	c.Helper()
 	at, err := url.Parse(address)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	if _, _, err := net.SplitHostPort(at.Host); err != nil {
 		c.Fatal(err)
 	}
 	request, err := http.NewRequestWithContext(c.Context(), method, address, bytes.NewReader([]byte(body)))
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, nil // not there yet
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 	return response.StatusCode, answer
 }

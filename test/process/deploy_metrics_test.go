@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -36,7 +37,7 @@ var exported = regexp.MustCompile(`(?m)^# TYPE (stillhere_\w+) (\w+)$`)
 func checkMetricsPage(t *testing.T, text string, least int) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	all := exported.FindAllStringSubmatch(text, -1)
 	if len(all) < least {
 		t.Errorf("%d metrics are exported, want %d at least", len(all), least)

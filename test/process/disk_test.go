@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -21,7 +22,7 @@ const smallDisk = 64 << 20
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(dir, "filler"))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	block := make([]byte, 64<<10)
 	for err == nil {
 		_, err = file.Write(block)
@@ -29,8 +30,8 @@ func fill(t *testing.T, dir string) (free func()) {
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
 	}
-	testkit.Check(t, file.Close())
-	return func() { testkit.Check(t, os.Remove(file.Name())) }
+	must.Do(t, file.Close())
+	return func() { must.Do(t, os.Remove(file.Name())) }
 }
 
 func TestAFullDiskEndsDevAndNothingThatItAcknowledgedIsLost(t *testing.T) {

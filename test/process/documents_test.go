@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -85,10 +86,10 @@ done
 func TestEveryCommandOfADocumentDoesWhatItSays(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
-	testkit.Check(t, err)
+	must.Do(t, err)
 	folder := t.TempDir()
 	for _, part := range []string{"schemas", "fanout"} { // a checkout, which is not written to
-		testkit.Check(t, os.Symlink(filepath.Join(root, part), filepath.Join(folder, part)))
+		must.Do(t, os.Symlink(filepath.Join(root, part), filepath.Join(folder, part)))
 	}
 	dev := testkit.NewDev(t)
 	dev.Dir = filepath.Join(folder, "stillhere-data")
@@ -99,7 +100,7 @@ func TestEveryCommandOfADocumentDoesWhatItSays(t *testing.T) {
 	others := []string{"127.0.0.1:9000", testkit.FreePort(t), "127.0.0.1:5500", page,
 		"server 5500", "server " + page[strings.LastIndexByte(page, ':')+1:], "go run ./cmd/stillhere", "stillhere"}
 	documents := []string{"README.md"}
-	testkit.Check(t, filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".md" {
 			path, err = filepath.Rel(root, path)
 			documents = append(documents, filepath.ToSlash(path))
@@ -110,7 +111,7 @@ func TestEveryCommandOfADocumentDoesWhatItSays(t *testing.T) {
 	t.Run("documents", func(t *testing.T) {
 		for _, document := range documents {
 			text, err := os.ReadFile(filepath.Join(root, document))
-			testkit.Check(t, err)
+			must.Do(t, err)
 			all := steps(string(text))
 			run += len(all)
 			if len(all) == 0 {
@@ -131,10 +132,10 @@ func TestEveryCommandOfADocumentDoesWhatItSays(t *testing.T) {
 		t.Errorf("%d commands are found: the form of the documents has changed", run)
 	}
 	response, err := dev.Client.Get("http://" + dev.Admin + "/metrics")
-	testkit.Check(t, err)
+	must.Do(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	checkMetricsPage(t, string(text), 80)
 }
 
@@ -154,8 +155,8 @@ func runSteps(t *testing.T, dev *testkit.Dev, folder string, all []string, addre
 				t.Skipf("%s is not installed", tool)
 			}
 		}
-		testkit.Check(t, os.WriteFile(filepath.Join(files, fmt.Sprint(i, ".sh")), []byte(code.String()), 0o600))
-		testkit.Check(t, os.WriteFile(filepath.Join(files, fmt.Sprint(i, ".want")), []byte(want.String()), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(files, fmt.Sprint(i, ".sh")), []byte(code.String()), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(files, fmt.Sprint(i, ".want")), []byte(want.String()), 0o600))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -97,14 +98,14 @@ func newFollowerWorld(t *testing.T, m testkit.Mode, size crowdOf) *followerWorld
 	if errors.Is(err, pgtest.ErrMissing) {
 		t.Skip(err)
 	}
-	testkit.Check(t, err)
-	t.Cleanup(func() { testkit.Check(t, cluster.Stop()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, cluster.Stop()) })
 	log := slog.New(slog.DiscardHandler)
 	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: log})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { broker.Close() })
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { redis.Close() })
 	w := &followerWorld{T: t, size: size, kafka: kafka.Config{Brokers: broker.Addrs(), MaxBuffered: 2_000_000, Users: m.Users()}, redis: redis.Addr(),
 		index: map[schemas.UserID]int{}, next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
@@ -114,9 +115,9 @@ func newFollowerWorld(t *testing.T, m testkit.Mode, size crowdOf) *followerWorld
 		w.index[id] = i
 	}
 	w.postgres, err = cluster.URL(ctx)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	_, err = admin.ApplyTopics(ctx, w.kafka, 4, 1)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	w.producer = kafkatest.Producer(t, w.kafka)
 	w.reader = kafkatest.Reader(t, w.kafka)
 	w.fill()
@@ -131,9 +132,9 @@ func (w *followerWorld) fill() {
 	w.Helper()
 	config := pggraph.Defaults()
 	config.URL = w.postgres
-	testkit.Check(w.T, pggraph.Migrate(w.Context(), config))
+	must.Do(w.T, pggraph.Migrate(w.Context(), config))
 	store, err := pggraph.Open(w.Context(), config)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	defer store.Close()
 	const chunk = 100_000
 	var edges []graph.Edge
@@ -154,14 +155,14 @@ func (w *followerWorld) fill() {
 		}
 		if len(edges) == chunk || i+1 == w.size.followers {
 			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges, names)
-			testkit.Check(w.T, err)
-			testkit.Check(w.T, w.producer.AppendSync(w.Context(), statuses...))
+			must.Do(w.T, err)
+			must.Do(w.T, w.producer.AppendSync(w.Context(), statuses...))
 			place += int64(len(edges))
 			edges, statuses = edges[:0], statuses[:0]
 			clear(names)
 		}
 	}
-	testkit.Check(w.T, store.Optimize(w.Context()))
+	must.Do(w.T, store.Optimize(w.Context()))
 }
 
 func (w *followerWorld) here() (n int) {
@@ -178,7 +179,7 @@ func (w *followerWorld) change(version schemas.Version) {
 	w.Helper()
 	t := schemas.Transition{User: w.celebrity, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(time.Now()), Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: version, Name: w.names[w.celebrity]}
-	testkit.Check(w.T, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(w.celebrity, 4),
+	must.Do(w.T, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(w.celebrity, 4),
 		Key: w.celebrity.Key(), Value: t.Encode()}))
 }
 
@@ -187,7 +188,7 @@ func (w *followerWorld) delivered(version schemas.Version) int {
 	w.Helper()
 	for p := range int32(4) {
 		_, end, err := w.reader.Bounds(w.Context(), schemas.Deliveries, p)
-		testkit.Check(w.T, err)
+		must.Do(w.T, err)
 		if end == w.next[p] {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -111,7 +112,5 @@ func (w *textWorld) visited(users []schemas.UserID, came schemas.Millis) {
 		}
 	}
 	err := producer.AppendSync(w.Context(), out...)
-	if err := errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))); err != nil {
-		w.Fatalf("%v", err)
-	}
+	must.Do(w, errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))))
 }

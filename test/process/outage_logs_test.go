@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
@@ -42,18 +43,18 @@ func newOutageWorld(t *testing.T) *outageWorld {
 	w.startKafka()
 	t.Cleanup(func() { w.broker.Close() })
 	_, err := admin.ApplyTopics(t.Context(), kafka.Config{Brokers: w.broker.Addrs()}, testkit.DevPartitions, 1)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	w.redis = startRedis(t, "")
 	w.postgres, err = pgtest.Open(t.Context(), "")
 	if err != nil {
 		t.Skip(err)
 	}
-	t.Cleanup(func() { testkit.Check(t, w.postgres.Stop()) })
+	t.Cleanup(func() { must.Do(t, w.postgres.Stop()) })
 	url, err := w.postgres.URL(t.Context())
-	testkit.Check(t, err)
+	must.Do(t, err)
 	limits := pgstore.Defaults()
 	limits.URL = url
-	testkit.Check(t, app.Migrate(t.Context(), limits))
+	must.Do(t, app.Migrate(t.Context(), limits))
 	for _, role := range outageRoles {
 		w.roles[role] = roleOn(t, role, "--kafka-brokers", w.config.Listen, "--redis", w.redis.address, "--postgres", url,
 			"--followers", "all", "--graph-topic")
@@ -68,7 +69,7 @@ func (w *outageWorld) startKafka() {
 	w.Helper()
 	var err error
 	w.broker, err = embedded.StartKafka(w.config)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 }
 
 // outage is a server that is away for a while.
@@ -81,8 +82,8 @@ type outage struct {
 var outages = []outage{
 	{"kafka", 40 * time.Second, func(w *outageWorld) { w.broker.Close() }, (*outageWorld).startKafka},
 	{"redis", 12 * time.Second, func(w *outageWorld) { w.redis.Kill() }, func(w *outageWorld) { w.redis = startRedis(w.T, w.redis.address) }},
-	{"postgres", 12 * time.Second, func(w *outageWorld) { testkit.Check(w.T, w.postgres.Kill()) },
-		func(w *outageWorld) { testkit.Check(w.T, w.postgres.Launch(w.Context())) }},
+	{"postgres", 12 * time.Second, func(w *outageWorld) { must.Do(w.T, w.postgres.Kill()) },
+		func(w *outageWorld) { must.Do(w.T, w.postgres.Launch(w.Context())) }},
 }
 
 // use sends beats and watches users all the time, until ctx ends.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // rowset is what a reader of a format found: columns in order, and rows by column. What is not known is empty, and words
@@ -70,9 +72,7 @@ func readParquet(t *testing.T, text string) (found rowset) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	return found

@@ -15,6 +15,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -40,9 +41,7 @@ func keyboardOf(h *testkit.Dev, named bool) *keyboard {
 	if named {
 		text += fmt.Sprintf("    ids: text\n    identity-key-file: %s\n", filepath.Join(h.Dir, "identity.key"))
 	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		h.Fatal(err)
-	}
+	must.Do(h, os.WriteFile(file, []byte(text), 0o600))
 	return &keyboard{Dev: h, env: []string{"STILLHERE_CONFIG=" + file, "STILLHERE_CONTEXT=dev"}}
 }
 
@@ -135,9 +134,7 @@ func (k *keyboard) onTerminalOf(columns uint16, prompt, typed string, arguments 
 	command := exec.CommandContext(k.Context(), testkit.Binary(k.T, "stillhere"), arguments...)
 	command.Env = append(os.Environ(), k.env...)
 	terminal, err := pty.StartWithSize(command, &pty.Winsize{Rows: 24, Cols: columns})
-	if err != nil {
-		k.Fatalf("%v", err)
-	}
+	must.Do(k, err)
 	defer func() { _ = terminal.Close() }()
 	var seen bytes.Buffer
 	buffer := make([]byte, 4096)

@@ -17,6 +17,8 @@ import (
 	"github.com/stillhere/stillhere/test/testkit"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // postgresFault is something that happens to Postgres while the sink writes.
@@ -84,15 +86,11 @@ func TestTheSinkWaitsForPostgresWhateverItSuffersAndGoesOnByItself(t *testing.T)
 
 // killed ends the server as a crash would.
 func (w *faultyWorld) killed() func() {
-	if err := w.cluster.Kill(); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, w.cluster.Kill())
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := w.cluster.Launch(ctx); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, w.cluster.Launch(ctx))
 	}
 }
 
@@ -101,9 +99,7 @@ func (w *faultyWorld) killed() func() {
 func (w *faultyWorld) connect() (conn *pgx.Conn, do func(sql string)) {
 	w.Helper()
 	conn, err := pgx.Connect(context.Background(), w.database)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	do = func(sql string) {
 		w.Helper()
 		if _, err := conn.Exec(context.Background(), sql); err != nil {
@@ -191,21 +187,15 @@ func (w *faultyWorld) deadlocked() func() {
 func (w *faultyWorld) lag() float64 {
 	w.Helper()
 	answer, err := http.Get((&url.URL{Scheme: "http", Host: w.admin, Path: "/metrics"}).String())
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	most := -1.0
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, `stillhere_stream_lag_seconds{group="stillhere.lastseen.sink"`) {
 			value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, err)
 			most = max(most, value)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -52,9 +53,7 @@ func signalAll(pids []int, freeze bool) {
 // full moves the tables to a small file system and fills it up.
 func (w *faultyWorld) full() func() {
 	where, err := os.MkdirTemp("", "stillhere-small-")
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	if said, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", where).CombinedOutput(); err != nil {
 		_ = os.Remove(where)
 		w.Logf("a small file system cannot be mounted here, the disk does not fill up: %v: %s", err, said)
@@ -62,16 +61,10 @@ func (w *faultyWorld) full() func() {
 	}
 	space := filepath.Join(where, "space")
 	owner, err := os.Stat(w.cluster.Socket())
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	id := owner.Sys().(*syscall.Stat_t)
-	if err := os.Mkdir(space, 0o700); err != nil {
-		w.Fatal(err)
-	}
-	if err := os.Chown(space, int(id.Uid), int(id.Gid)); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, os.Mkdir(space, 0o700))
+	must.Do(w, os.Chown(space, int(id.Uid), int(id.Gid)))
 	conn, do := w.connect()
 	do(fmt.Sprintf(`CREATE TABLESPACE small LOCATION '%s'`, space))
 	today := "status_changes_p" + time.Now().UTC().Format("20060102")
@@ -85,9 +78,7 @@ func (w *faultyWorld) full() func() {
 	ballast := filepath.Join(where, "ballast")
 	fill := func() {
 		file, err := os.OpenFile(ballast, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		for err == nil {
 			_, err = file.Write(make([]byte, 4096))
 		}
@@ -119,9 +110,7 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	replica, err := w.cluster.Replica(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := replica.Stop(); err != nil {
 			t.Error(err)
@@ -130,9 +119,7 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	w.database = strings.Replace(w.database, "host=", "host="+strings.ReplaceAll(replica.Socket(), "/", "%2F")+"%2C", 1) + "&target_session_attrs=read-write"
 	settings := pgstore.Defaults()
 	settings.URL = w.database
-	if err := settings.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, settings.Validate())
 	w.sink = testkit.Start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
 	stop := w.load()
 	testkit.Until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
@@ -143,15 +130,9 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	atKill := w.rows()
 	testkit.Until(t, "the sink has written more", 60*time.Second, func() bool { return w.rows() > atKill+500 })
 	lost := w.rows()
-	if err := w.cluster.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Launch(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Promote(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.cluster.Kill())
+	must.Do(t, replica.Launch(ctx))
+	must.Do(t, replica.Promote(ctx))
 	begun, written := time.Now(), w.written.Load()
 	testkit.Until(t, "the replica answers", 30*time.Second, func() bool { return w.rows() >= 0 })
 	found := w.rows()

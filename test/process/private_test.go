@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -21,7 +22,7 @@ func TestWhatDevPrintsWorksWithTokensAndItsKafkaTakesNobodyElse(t *testing.T) {
 	testkit.InBothModes(t, func(t *testing.T, m testkit.Mode) {
 		dir := t.TempDir()
 		secret := filepath.Join(dir, "secret")
-		testkit.Check(t, os.WriteFile(secret, []byte("0123456789abcdef0123456789abcdef"), 0o600))
+		must.Do(t, os.WriteFile(secret, []byte("0123456789abcdef0123456789abcdef"), 0o600))
 		arguments := append([]string{"dev", "--data-dir", filepath.Join(dir, "data"), "--listen", testkit.FreePort(t), "--admin", testkit.FreePort(t),
 			"--auth-secret-file", secret}, m.Flags(t)...)
 		dev := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, arguments...)

@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -47,15 +48,9 @@ var producers = map[string]producer{
 		defer cancel()
 		g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: []string{broker}}, ID: "acme/go", IdentityKeyFile: keyFile,
 			KeyFile: signedBy, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Tenant(user.Tenant).Beat(user.Text, device, schemas.Mobile, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, g.Tenant(user.Tenant).Beat(user.Text, device, schemas.Mobile, 0))
+		must.Do(t, g.Close(ctx))
 	},
 	"python": runs(func(t *testing.T) (words, environment []string) {
 		return []string{python(t), example(t, "producers/producer.py")}, pythonMessages(t.Context(), t)
@@ -65,12 +60,12 @@ var producers = map[string]producer{
 		dir := t.TempDir()
 		for _, name := range []string{"identity.mjs", "producer.mjs", "signing.mjs"} {
 			text, err := os.ReadFile(example(t, "producers/"+name))
-			testkit.Check(t, err)
-			testkit.Check(t, os.MkdirAll(filepath.Join(dir, "examples", "producers"), 0o700))
-			testkit.Check(t, os.WriteFile(filepath.Join(dir, "examples", "producers", name), text, 0o600))
+			must.Do(t, err)
+			must.Do(t, os.MkdirAll(filepath.Join(dir, "examples", "producers"), 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(dir, "examples", "producers", name), text, 0o600))
 		}
-		testkit.Check(t, os.Symlink(packages, filepath.Join(dir, "node_modules")))
-		testkit.Check(t, os.Symlink(filepath.Join(filepath.Dir(example(t, "x")), "..", "proto"), filepath.Join(dir, "proto")))
+		must.Do(t, os.Symlink(packages, filepath.Join(dir, "node_modules")))
+		must.Do(t, os.Symlink(filepath.Join(filepath.Dir(example(t, "x")), "..", "proto"), filepath.Join(dir, "proto")))
 		return []string{"node", filepath.Join(dir, "examples", "producers", "producer.mjs")}, nil
 	}),
 	"java": runs(func(t *testing.T) (words, environment []string) {
@@ -86,7 +81,7 @@ var producers = map[string]producer{
 		dir, proto := t.TempDir(), filepath.Join(filepath.Dir(example(t, "x")), "..", "proto")
 		outputOf(t, exec.CommandContext(t.Context(), "protoc", "-I", proto, "--java_out="+dir, "stillhere/v1/frame.proto", "stillhere/v1/policy.proto"))
 		sources, err := filepath.Glob(filepath.Join(dir, "stillhere", "v1", "*.java"))
-		testkit.Check(t, err)
+		must.Do(t, err)
 		classes := filepath.Join(dir, "classes")
 		arguments := append([]string{"-cp", libraries, "-d", classes, example(t, "producers/Producer.java"), example(t, "producers/Identity.java"), example(t, "producers/Signing.java")}, sources...)
 		outputOf(t, exec.CommandContext(t.Context(), "javac", arguments...))
@@ -97,20 +92,20 @@ var producers = map[string]producer{
 func TestProducersOfEachLanguageReportUsersByNameIfTheySign(t *testing.T) {
 	t.Parallel()
 	master, masters := signing.NewMaster(), filepath.Join(t.TempDir(), "frame.keys")
-	testkit.Check(t, os.WriteFile(masters, []byte(master.Hex()), 0o600))
+	must.Do(t, os.WriteFile(masters, []byte(master.Hex()), 0o600))
 	h := testkit.NewDev(t, "--ids", "text", "--frame-keys", masters)
 	h.Up()
 	file := filepath.Join(h.Dir, "identity.key")
 	states := func(t *testing.T, tenant, name string) (state string) {
 		t.Helper()
 		answer, err := http.Get("http://" + h.Listen + "/presence/users/" + url.PathEscape(name) + "?tenant=" + tenant)
-		testkit.Check(t, err)
+		must.Do(t, err)
 		defer answer.Body.Close()
 		var user struct {
 			UserID *string `json:"user_id"`
 			State  string  `json:"state"`
 		}
-		testkit.Check(t, json.NewDecoder(answer.Body).Decode(&user))
+		must.Do(t, json.NewDecoder(answer.Body).Decode(&user))
 		if user.UserID == nil || *user.UserID != name {
 			t.Errorf("asked for %q, the answer is of %v", name, user.UserID)
 		}
@@ -123,8 +118,8 @@ func TestProducersOfEachLanguageReportUsersByNameIfTheySign(t *testing.T) {
 				t.Parallel()
 				gatewayKey := filepath.Join(t.TempDir(), "gateway.key")
 				key, err := master.GatewayKey(schemas.GatewayID("acme/"+language), []string{"acme"})
-				testkit.Check(t, err)
-				testkit.Check(t, os.WriteFile(gatewayKey, []byte(key.Text()+"\n"), 0o600))
+				must.Do(t, err)
+				must.Do(t, os.WriteFile(gatewayKey, []byte(key.Text()+"\n"), 0o600))
 				user, refused := schemas.Name{Tenant: "acme", Text: "ann, née/" + language}, schemas.Name{Tenant: "acme", Text: "bob/" + language}
 				produce(t, h.Broker, file, "", refused, "phone 1")
 				unsigned.Add(1)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -54,9 +55,7 @@ func (k *keyboard) progresses(step *regexp.Regexp, arguments ...string) {
 	var steps []int
 	for _, found := range step.FindAllStringSubmatch(out, -1) {
 		n, err := strconv.Atoi(strings.ReplaceAll(found[1], ",", ""))
-		if err != nil {
-			k.Fatalf("%v", err)
-		}
+		must.Do(k, err)
 		steps = append(steps, n)
 	}
 	if code != 0 || len(steps) < 2 || !slices.IsSorted(steps) || steps[0] == steps[len(steps)-1] {
@@ -85,9 +84,7 @@ func (k *keyboard) beatsOf(users int) {
 			err, all = producer.AppendSync(k.Context(), all...), all[:0]
 		}
 	}
-	if err := errors.Join(err, producer.Close(k.Context())); err != nil {
-		k.Fatalf("%v", err)
-	}
+	must.Do(k, errors.Join(err, producer.Close(k.Context())))
 }
 
 func TestLongWorkShowsItsProgressOnATerminalAndNotInAPipe(t *testing.T) {
@@ -107,12 +104,8 @@ func TestLongWorkShowsItsProgressOnATerminalAndNotInAPipe(t *testing.T) {
 	for id := range 45_000 {
 		fmt.Fprintf(&seen, "%d,2026-01-01T00:00:00Z\n", 1_000_000+id)
 	}
-	if err := os.WriteFile(ids, []byte(seen.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(edges, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ids, []byte(seen.String()), 0o600))
+	must.Do(t, os.WriteFile(edges, []byte(lines.String()), 0o600))
 	k.advances(rows, "replay", "--output", "csv", "--out", filepath.Join(folder, "changes.csv"))
 	k.advances(percent, "rebuild", "lastseen", "--sqlite", filepath.Join(k.Dir, "stillhere.db"))
 	k.advances(number, "backtest", "--policy", "default", "--policy", "chat", "--policy", "calm", "--warm-up", "0s")

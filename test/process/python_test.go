@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -44,14 +45,10 @@ func pythonMessages(ctx context.Context, t *testing.T) []string {
 	dir, lines := t.TempDir(), 0
 	for _, document := range []string{example(t, filepath.Join("..", "README.md")), example(t, "presence.py"), example(t, "deliveries.py")} {
 		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, line := range regexp.MustCompile(`protoc -I \.\./proto .*`).FindAllString(string(text), -1) {
 			into := filepath.Join(dir, strconv.Itoa(lines)) // what one line makes must be enough
-			if err := os.Mkdir(into, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(into, 0o700))
 			command := exec.CommandContext(ctx, "sh", "-c", strings.Replace(line, "--python_out=.", "--python_out="+into, 1))
 			command.Dir = filepath.Dir(example(t, "presence.py"))
 			if out, err := command.CombinedOutput(); err != nil {
@@ -76,9 +73,7 @@ func pythonMessages(ctx context.Context, t *testing.T) []string {
 func example(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "schemas", "examples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 
@@ -98,9 +93,7 @@ func outputOf(t *testing.T, command *exec.Cmd) string {
 func clusterFor(ctx context.Context, t *testing.T, partitions int32) (kafka.Config, *kafka.Producer) {
 	t.Helper()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	config := kafka.Config{Brokers: cluster.Addrs(), Prefix: schemas.DefaultPrefix, InstanceName: "test"}
 	if _, err := admin.ApplyTopics(ctx, config, partitions, 1); err != nil {
@@ -123,9 +116,7 @@ func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *tes
 	later := change
 	later.To, later.From, later.Cause, later.At, later.Version = schemas.Offline, schemas.Online, schemas.Bye, change.At+900, change.Version+4096
 	for _, v := range [][]byte{value, value, append([]byte{0, 0, 0, 0, 7, 0}, later.Encode()...)} { // one twice, one with a registry's head
-		if err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(42, partitions), Key: change.User.Key(), Value: v}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(42, partitions), Key: change.User.Key(), Value: v}))
 	}
 
 	messages := pythonMessages(ctx, t)
@@ -156,9 +147,7 @@ func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *tes
 			beats += frame.Rows()
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if beats != 4 {
 		t.Errorf("%d beats, want 4", beats)

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
@@ -73,16 +74,16 @@ func (w *redisWorld) upOn(cluster *redistest.Cluster) {
 	if errors.Is(err, pgtest.ErrMissing) {
 		w.Skip(err)
 	}
-	testkit.Check(w.T, err)
-	w.Cleanup(func() { testkit.Check(w.T, postgres.Stop()) })
+	must.Do(w.T, err)
+	w.Cleanup(func() { must.Do(w.T, postgres.Stop()) })
 	database, err := postgres.URL(w.Context())
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	w.Cleanup(broker.Close)
 	w.Broker = broker.Addrs()[0]
 	_, err = admin.ApplyTopics(w.Context(), kafka.Config{Brokers: broker.Addrs()}, testkit.DevPartitions, 1)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	path := testkit.Binary(w.T, "stillhere")
 	if code := testkit.Start(w.T, path, nil, "migrate", "--postgres", database).Wait(time.Minute); code != 0 {
 		w.Fatalf("migrate ended with %d", code)
@@ -97,7 +98,7 @@ func (w *redisWorld) moveSlots(cluster *redistest.Cluster) (moved int) {
 	w.Helper()
 	ask := func(node *redistest.Server, command string, arguments ...any) string {
 		answer, err := node.Do(command, arguments...)
-		testkit.Check(w.T, err)
+		must.Do(w.T, err)
 		return answer
 	}
 	for tries := 0; moved < slotMoves && tries < 20*slotMoves; tries++ {

@@ -15,6 +15,8 @@ import (
 	"github.com/stillhere/stillhere/test/testkit"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // redisServer is a private redis-server that keeps nothing on disk.
@@ -73,9 +75,7 @@ type relay struct {
 func startRelay(t *testing.T, to string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := &relay{listener: l, to: to, conns: map[net.Conn]bool{}}
 	r.running.Go(r.accept)
 	t.Cleanup(func() {

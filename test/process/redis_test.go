@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -347,9 +348,7 @@ func (w *redisWorld) countTransitions(want int) {
 			}
 			return err
 		})
-		if err != nil {
-			w.Fatalf("%v", err)
-		}
+		must.Do(w, err)
 	}
 	if len(seen) != want {
 		w.Errorf("%d transitions, want %d", len(seen), want)

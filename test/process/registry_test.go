@@ -21,6 +21,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,15 +40,11 @@ func TestAPipelineWithASchemaRegistryWritesItsHeadAndReadsItselfAlsoAfterASwitch
 		p.arrive(2)
 		p.is(2, "online")
 		client, err := sr.NewClient(sr.URLs(fake.URL()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for topic, user := range map[schemas.Topic]schemas.UserID{schemas.Transitions: 2, schemas.Statuses: 2} {
 			value := p.last(cluster, topic, user)
 			schema, err := client.SchemaByVersion(t.Context(), topic.Name(schemas.DefaultPrefix)+"-value", -1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			var head sr.ConfluentHeader
 			id, rest, err := head.DecodeID(value)
 			if err != nil || id != schema.ID {
@@ -100,13 +97,9 @@ type framedPipeline struct {
 func (p *framedPipeline) run(registry string, act func(cluster string)) {
 	p.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.Do(p, err)
 	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		p.Fatal(err)
-	}
+	must.Do(p, l.Close())
 	p.url = "http://" + address
 	config := app.Defaults()
 	config.Instance, config.Listen, config.Admin, config.SchemaRegistry = "framed", address, "", registry
@@ -121,9 +114,7 @@ func (p *framedPipeline) run(registry string, act func(cluster string)) {
 	case cluster := <-started:
 		act(cluster)
 		cancel()
-		if err := <-ended; err != nil {
-			p.Fatal(err)
-		}
+		must.Do(p, <-ended)
 	case err := <-ended:
 		p.Fatal("it did not start:", err)
 	}
@@ -142,9 +133,7 @@ func (p *framedPipeline) leave(user int) {
 func (p *framedPipeline) post(body string) {
 	p.Helper()
 	response, err := http.Post(p.url+"/presence/heartbeats", "application/json", strings.NewReader(body))
-	if err != nil {
-		p.Fatal(err)
-	}
+	must.Do(p, err)
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusAccepted {
 		p.Fatal(response.Status)
@@ -160,14 +149,10 @@ func (p *framedPipeline) is(user int, state string) {
 			p.Fatalf("user %d: %s, want %s", user, got, want)
 		}
 		response, err := http.Get(fmt.Sprintf("%s/presence/batch?user_ids=%d", p.url, user))
-		if err != nil {
-			p.Fatal(err)
-		}
+		must.Do(p, err)
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if err != nil {
-			p.Fatal(err)
-		}
+		must.Do(p, err)
 		got = string(body)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -36,17 +37,17 @@ type reloadWorld struct {
 func newReloadWorld(t *testing.T) *reloadWorld {
 	testkit.Binary(t, "stillhere")
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	testkit.Check(t, err)
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	_, err = admin.ApplyTopics(t.Context(), kafka.Config{Brokers: cluster.Addrs()}, testkit.DevPartitions, 1)
-	testkit.Check(t, err)
+	must.Do(t, err)
 	w := &reloadWorld{Dev: &testkit.Dev{T: t, Listen: testkit.FreePort(t), Admin: testkit.FreePort(t),
 		Client: &http.Client{Timeout: 20 * time.Second}}, dir: t.TempDir()}
 	t.Cleanup(w.Client.CloseIdleConnections)
 	w.config, w.secret = filepath.Join(w.dir, "stillhere.yaml"), filepath.Join(w.dir, "secret")
 	w.mount("limit-requests: 1000", secretOf("a"))
-	testkit.Check(t, os.Symlink("data/stillhere.yaml", w.config))
-	testkit.Check(t, os.Symlink("data/secret", w.secret))
+	must.Do(t, os.Symlink("data/stillhere.yaml", w.config))
+	must.Do(t, os.Symlink("data/secret", w.secret))
 	w.Program = testkit.Start(t, testkit.Binary(t, "stillhere"), nil, "ingest", "--instance", "ingest", "--config", w.config,
 		"--listen", w.Listen, "--admin", w.Admin, "--kafka-brokers", cluster.Addrs()[0], "--auth-secret-file", w.secret)
 	w.says("it is ready", `"msg":"ready"`)
@@ -58,12 +59,12 @@ func (w *reloadWorld) mount(config, secret string) {
 	w.Helper()
 	w.swaps++
 	name := fmt.Sprint("data-", w.swaps)
-	testkit.Check(w.T, os.Mkdir(filepath.Join(w.dir, name), 0o700))
+	must.Do(w.T, os.Mkdir(filepath.Join(w.dir, name), 0o700))
 	for file, text := range map[string]string{"stillhere.yaml": config, "secret": secret} {
-		testkit.Check(w.T, os.WriteFile(filepath.Join(w.dir, name, file), []byte(text), 0o600))
+		must.Do(w.T, os.WriteFile(filepath.Join(w.dir, name, file), []byte(text), 0o600))
 	}
-	testkit.Check(w.T, os.Symlink(name, filepath.Join(w.dir, "new")))
-	testkit.Check(w.T, os.Rename(filepath.Join(w.dir, "new"), filepath.Join(w.dir, "data")))
+	must.Do(w.T, os.Symlink(name, filepath.Join(w.dir, "new")))
+	must.Do(w.T, os.Rename(filepath.Join(w.dir, "new"), filepath.Join(w.dir, "data")))
 }
 
 func secretOf(letter string) string { return strings.Repeat(letter, 32) }
@@ -93,7 +94,7 @@ func (w *reloadWorld) token(secret string) string {
 	c := auth.Defaults()
 	c.Secret = keys.Secret{Value: secret}
 	token, err := auth.Issue(c, auth.Caller{User: 7, Scopes: []string{auth.Beat}, Until: time.Now().Add(time.Hour)}, time.Now())
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	return token
 }
 
@@ -102,10 +103,10 @@ func (w *reloadWorld) beat(secret string) int {
 	w.Helper()
 	body, _ := json.Marshal(map[string]any{"beats": []testkit.Beat{{User: 7, Device: 1, Kind: "mobile"}}})
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "http://"+w.Listen+"/presence/heartbeats", bytes.NewReader(body))
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	request.Header.Set("Authorization", "Bearer "+w.token(secret))
 	answer, err := w.Client.Do(request)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	answer.Body.Close()
 	return answer.StatusCode
 }
@@ -114,14 +115,14 @@ func (w *reloadWorld) beat(secret string) int {
 func (w *reloadWorld) hello(secret string) int {
 	w.Helper()
 	conn, _, err := websocket.Dial(w.Context(), "ws://"+w.Listen+"/presence/connect?user_id=7&device_id=1&access_token="+w.token(secret), nil)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	defer conn.CloseNow()
 	_, text, err := conn.Read(w.Context())
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	var hello struct {
 		Most int `json:"max_subscriptions"`
 	}
-	testkit.Check(w.T, json.Unmarshal(text, &hello))
+	must.Do(w.T, json.Unmarshal(text, &hello))
 	return hello.Most
 }
 

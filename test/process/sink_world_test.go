@@ -26,6 +26,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -76,9 +77,7 @@ func newSinkWorld(t *testing.T) *sinkWorld {
 	}
 	settings := pgstore.Defaults()
 	settings.URL = w.database
-	if err := pgstore.Migrate(ctx, settings); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pgstore.Migrate(ctx, settings))
 	if w.redis, err = embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"}); err != nil {
 		t.Fatal(err)
 	}

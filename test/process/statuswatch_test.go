@@ -10,6 +10,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -19,9 +20,7 @@ func TestAWatchedStatusReplacesTheLastOneOnATerminal(t *testing.T) {
 	h.Up()
 	command := exec.CommandContext(t.Context(), testkit.Binary(t, "stillhere"), "status", "--watch", "--url", "http://"+h.Listen)
 	terminal, err := pty.Start(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = terminal.Close() }()
 	var seen bytes.Buffer
 	buffer := make([]byte, 4096)

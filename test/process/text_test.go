@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -35,13 +36,9 @@ func newTextWorld(t *testing.T, more ...string) *textWorld {
 	h.Up()
 	file := filepath.Join(h.Dir, "identity.key")
 	key, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parsed, err := identity.ParseKey(strings.TrimSpace(string(key)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	flags := []string{"--ids", "text", "--identity-key-file", file}
 	return &textWorld{Dev: h, users: identity.Named(parsed), flags: flags, kafka: append([]string{"--kafka-brokers", h.Broker}, flags...),
 		sqlite: filepath.Join(h.Dir, "stillhere.db"), graph: filepath.Join(h.Dir, "graph.db")}
@@ -167,9 +164,7 @@ func TestEveryToolNamesUsersByNameAndTenant(t *testing.T) {
 	w.says(with(export, acme), `"type":"status","user_id":"ann, née \"O'Neil\"","tenant":"acme"`, `"type":"follower","user_id":"42","tenant":"acme"`)
 
 	seen := filepath.Join(t.TempDir(), "seen.csv")
-	if err := os.WriteFile(seen, []byte("gone,2026-11-01T00:00:00Z\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(seen, []byte("gone,2026-11-01T00:00:00Z\n"), 0o600))
 	w.says(with([]string{"import", "last-seen", seen, "--sqlite", w.sqlite}, w.flags, acme), "1 stored")
 	w.says(with([]string{"export", "gone", "--no-status", "--sqlite", w.sqlite}, w.flags, acme), `"state":"offline"`)
 
@@ -187,9 +182,7 @@ func (w *textWorld) beatUnnamed(name schemas.Name) {
 	id := w.users.ID(name.Tenant, name.Text)
 	err := producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
 		Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: id, Device: 1, Kind: schemas.Web}})})
-	if err := errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))); err != nil {
-		w.Fatalf("%v", err)
-	}
+	must.Do(w, errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))))
 }
 
 // files replays into files of each format, and resumes a folder of them.
@@ -203,9 +196,7 @@ func (w *textWorld) files(replay []string) {
 		to := []string{"--out", file, "--output", format}
 		w.says(with(replay, to), "rows in")
 		before, err := os.ReadFile(file)
-		if err != nil {
-			w.Fatalf("%v", err)
-		}
+		must.Do(w, err)
 		if text := string(before); format != "parquet" && (!strings.Contains(text, "acme") || strings.Contains(text, "user_id")) {
 			w.Errorf("the file of %s is %s", format, text)
 		}
@@ -222,9 +213,7 @@ func (w *textWorld) modes(replay []string, one string) {
 		w.fails(with(words, []string{"--kafka-brokers", w.Broker}), "--ids text --identity-key-file FILE, where FILE has the identity key with fingerprint "+fingerprint)
 	}
 	other := filepath.Join(w.TempDir(), "other.key")
-	if err := os.WriteFile(other, []byte(identity.Key{9}.Hex()), 0o600); err != nil {
-		w.Fatalf("%v", err)
-	}
+	must.Do(w, os.WriteFile(other, []byte(identity.Key{9}.Hex()), 0o600))
 	w.fails([]string{"replay", "--kafka-brokers", w.Broker, "--ids", "text", "--identity-key-file", other}, "has the identity key with fingerprint "+fingerprint)
 	w.fails(with(replay, []string{"--tenant", "a/b"}), "--tenant")
 	w.fails([]string{"replay", "--kafka-brokers", w.Broker, "--tenant", "acme"}, "--tenant: only pipelines with --ids text have tenants")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -22,9 +23,7 @@ import (
 func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 	t.Parallel()
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(redis.Close)
 	h := testkit.NewDev(t, "--redis", redis.Addr())
 	h.Up()
@@ -100,9 +99,7 @@ func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "old.db")
 	kept, err := sqlitestore.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before := func(days int) schemas.Millis {
 		return schemas.MillisOf(time.Now().Add(-time.Duration(days) * 24 * time.Hour))
 	}
@@ -113,9 +110,7 @@ func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.
 	err = kept.Append(t.Context(), store.Batch{Expected: store.Unknown, Changes: changes})
 	err = errors.Join(err, kept.Maintain(t.Context(), time.Now()))
 	begins, askErr := kept.LogBegins(t.Context())
-	if err := errors.Join(err, askErr, kept.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, askErr, kept.Close()))
 	for _, c := range []struct {
 		words string
 		known bool
@@ -143,9 +138,7 @@ func TestAnInterruptedToolFails(t *testing.T) {
 		{"erase", "1"}, {"export", "1"}, {"asof", "now"}, {"replay"}, {"topics", "apply", "--dry-run"}, {"record", "--out", "beats"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		asked := make(chan net.Conn, 1)
 		go func() {
 			for {
@@ -193,9 +186,7 @@ func TestAFollowedReplayCountsItsRowsAndCompletesItsFiles(t *testing.T) {
 		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append(replay, more...)...)
 		complete := func() []string {
 			files, err := filepath.Glob(filepath.Join(folder, "day=*", "changes-*.parquet"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return files
 		}
 		before := len(complete())

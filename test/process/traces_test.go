@@ -18,6 +18,8 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // spans collects the names of what is exported to it.
@@ -78,9 +80,7 @@ func TestTracesGoWhereTheEnvironmentSays(t *testing.T) {
 		c.Env = append(c.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=100")
 	}, "dev", "--data-dir", h.Dir, "--listen", h.Listen, "--admin", h.Admin, "--kafka-listen", h.Broker)
 	testkit.Until(t, "dev is ready", 40*time.Second, func() bool { return len(h.Out.Lines()) > 0 })
-	if err := h.Send(testkit.Beat{User: 1, Device: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Send(testkit.Beat{User: 1, Device: 1}))
 	testkit.Until(t, "the user is online", 10*time.Second, func() bool { return h.State(1) == "online" })
 	want := []string{"POST /presence/heartbeats", "GET /presence/batch", "commit presence.heartbeats", "apply presence.transitions"}
 	if !testkit.Within(10*time.Second, func() bool { return got.has(want...) }) {

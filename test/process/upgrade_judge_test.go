@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -25,26 +26,26 @@ func (w *upgradeWorld) judge(l *upgradeLoad) {
 	w.stop("detector-b")
 	reader := kafkatest.Reader(w.T, kafka.Config{Brokers: []string{w.kafka}})
 	commits, err := reader.Commits(w.Context(), "stillhere.detector", schemas.Heartbeats, true)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	want, letters, heartbeats := map[schemas.UserID][]schemas.Transition{}, int64(0), 0
 	var all []string
 	for p := range int32(sinkPartitions) {
 		records := w.records(reader, schemas.Heartbeats, p, commits[p].Offset, false)
 		heartbeats += len(records)
-		must := oracle.Transitions(w.policy, p, sinkPartitions, 1, records)
+		due := oracle.Transitions(w.policy, p, sinkPartitions, 1, records)
 		var got []schemas.Transition
 		for _, r := range w.records(reader, schemas.Transitions, p, -1, true) {
 			t, err := schemas.DecodeTransition(r.Value)
-			testkit.Check(w.T, err)
+			must.Do(w.T, err)
 			got = append(got, *t)
 		}
-		w.same(p, got, must)
-		for i := range must {
-			want[must[i].User] = append(want[must[i].User], must[i])
-			all = append(all, must[i].EventID().String())
+		w.same(p, got, due)
+		for i := range due {
+			want[due[i].User] = append(want[due[i].User], due[i])
+			all = append(all, due[i].EventID().String())
 		}
 		_, end, err := reader.Bounds(w.Context(), schemas.DeadLetter, p)
-		testkit.Check(w.T, err)
+		must.Do(w.T, err)
 		letters += end
 	}
 	w.Logf("%d requests accepted, %d sent again; %d heartbeats records, %d transitions of %d users; %d polls, resyncs %v",
@@ -69,7 +70,7 @@ func (w *upgradeWorld) judge(l *upgradeLoad) {
 func (w *upgradeWorld) records(reader *kafka.Reader, topic schemas.Topic, p int32, before int64, committed bool,
 ) (all []schemas.Record) {
 	w.Helper()
-	testkit.Check(w.T, reader.Read(w.Context(), topic, p, -1, before, committed, func(r *schemas.Record) error {
+	must.Do(w.T, reader.Read(w.Context(), topic, p, -1, before, committed, func(r *schemas.Record) error {
 		all = append(all, schemas.Record{Partition: p, Offset: r.Offset, Time: r.Time, Value: bytes.Clone(r.Value)})
 		return nil
 	}))
@@ -80,15 +81,15 @@ func (w *upgradeWorld) records(reader *kafka.Reader, topic schemas.Topic, p int3
 func (w *upgradeWorld) same(p int32, got, want []schemas.Transition) {
 	w.Helper()
 	for i := range max(len(got), len(want)) {
-		is, must := "nothing", "nothing"
+		is, due := "nothing", "nothing"
 		if i < len(got) {
 			is = testkit.InWords(&got[i])
 		}
 		if i < len(want) {
-			must = testkit.InWords(&want[i])
+			due = testkit.InWords(&want[i])
 		}
-		if is != must {
-			w.Errorf("partition %d, transition %d of %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, len(want), is, must)
+		if is != due {
+			w.Errorf("partition %d, transition %d of %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, len(want), is, due)
 			return
 		}
 	}
@@ -99,14 +100,14 @@ func (w *upgradeWorld) rowsAre(want []string) {
 	w.Helper()
 	slices.Sort(want)
 	conn, err := pgx.Connect(w.Context(), w.database)
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	defer func() { _ = conn.Close(w.Context()) }()
 	var got []string
 	if !testkit.Within(20*time.Second, func() bool {
 		rows, err := conn.Query(w.Context(), `SELECT event_id FROM status_changes ORDER BY event_id COLLATE "C"`)
-		testkit.Check(w.T, err)
+		must.Do(w.T, err)
 		got, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		testkit.Check(w.T, err)
+		must.Do(w.T, err)
 		return slices.Equal(got, want)
 	}) {
 		w.Errorf("Postgres has %d rows, %d of them once; must have %d", len(got), len(slices.Compact(got)), len(want))
@@ -120,10 +121,10 @@ func (w *upgradeWorld) pollerSaw(l *upgradeLoad, want map[schemas.UserID][]schem
 	if len(l.resyncs) != 1 {
 		w.Errorf("the poller lost its place: %v, must be the start alone", l.resyncs)
 	}
-	var told, must []string
+	var told, due []string
 	if !testkit.Within(20*time.Second, func() bool {
 		l.pollOnce()
-		told, must = nil, nil
+		told, due = nil, nil
 		for _, user := range visitors() {
 			told = append(told, fmt.Sprint(user, " ", l.seen[user]))
 			after := 0 // what the first answer had
@@ -136,13 +137,13 @@ func (w *upgradeWorld) pollerSaw(l *upgradeLoad, want map[schemas.UserID][]schem
 			for _, t := range want[user][after:] {
 				versions = append(versions, t.Version.String())
 			}
-			must = append(must, fmt.Sprint(user, " ", versions))
+			due = append(due, fmt.Sprint(user, " ", versions))
 		}
-		return slices.Equal(told, must)
+		return slices.Equal(told, due)
 	}) {
 		for i := range told {
-			if told[i] != must[i] {
-				w.Errorf("the poller was told of user\n  %s\nmust be\n  %s", told[i], must[i])
+			if told[i] != due[i] {
+				w.Errorf("the poller was told of user\n  %s\nmust be\n  %s", told[i], due[i])
 			}
 		}
 	}

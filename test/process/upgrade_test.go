@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -82,9 +83,9 @@ func (w *upgradeWorld) begin() {
 	if w.postgres, err = pgtest.Open(w.Context(), ""); err != nil {
 		w.Skip(err)
 	}
-	w.Cleanup(func() { testkit.Check(w.T, w.postgres.Stop()) })
+	w.Cleanup(func() { must.Do(w.T, w.postgres.Stop()) })
 	w.database, err = w.postgres.URL(w.Context())
-	testkit.Check(w.T, err)
+	must.Do(w.T, err)
 	redis := startRedis(w.T, "")
 	broker := testkit.Start(w.T, testkit.Binary(w.T, "broker"), nil, "--data-dir", filepath.Join(w.TempDir(), "kafka"))
 	testkit.Until(w.T, "the broker is ready", 20*time.Second, func() bool { return len(broker.Out.Lines()) > 0 })

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 	"github.com/stillhere/stillhere/test/oracle/history"
@@ -75,9 +76,7 @@ func (s *scenario) run(t *testing.T, impl history.Impl) {
 	if s.change != nil {
 		s.change(&settings)
 	}
-	if err := settings.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, settings.Validate())
 	var h log
 	s.log(&h)
 	got := impl(oracle.Log{Policy: settings, Partitions: 1, LogEpoch: 1, Records: h.records})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 	"github.com/stillhere/stillhere/test/oracle/history"
@@ -76,9 +77,7 @@ func TestAnImplementationThatIsWrongIsFoundAndItsHistoryCutDown(t *testing.T) {
 		t.Fatalf("the difference is told as %q", r.Difference)
 	}
 	small, err := history.Parse([]byte(r.Case))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(small.Records) > 20 || len(small.Records) == 0 {
 		t.Errorf("the case has %d records", len(small.Records))
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 	"github.com/stillhere/stillhere/test/oracle"
@@ -120,9 +121,7 @@ func (j *judgement) heartbeats(p int32, before int64) []schemas.Record {
 		}
 		return nil
 	})
-	if err != nil {
-		j.Fatal(err)
-	}
+	must.Do(j, err)
 	return records
 }
 
@@ -146,13 +145,9 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 		got = append(got, *t)
 		return nil
 	}
-	if err := j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, true, each); err != nil {
-		j.Fatal(err)
-	}
+	must.Do(j, j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, true, each))
 	all := 0
-	if err := j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, false, func(*schemas.Record) error { all++; return nil }); err != nil {
-		j.Fatal(err)
-	}
+	must.Do(j, j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, false, func(*schemas.Record) error { all++; return nil }))
 	j.aborted += all - len(got)
 	j.compared += max(len(got), len(want))
 	for i := range got {
@@ -165,15 +160,15 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 	}
 	j.differences += differences(got, want)
 	for i := range max(len(got), len(want)) {
-		is, must := "nothing", "nothing"
+		is, due := "nothing", "nothing"
 		if i < len(got) {
 			is = testkit.InWords(&got[i])
 		}
 		if i < len(want) {
-			must = testkit.InWords(&want[i])
+			due = testkit.InWords(&want[i])
 		}
-		if is != must {
-			j.Errorf("partition %d, transition %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, is, must)
+		if is != due {
+			j.Errorf("partition %d, transition %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, is, due)
 			return
 		}
 	}
@@ -220,9 +215,7 @@ func (j *judgement) statuses(p int32) {
 		}
 		return nil
 	})
-	if err != nil {
-		j.Fatal(err)
-	}
+	must.Do(j, err)
 	for user, t := range j.latest {
 		if schemas.PartitionOf(user, stormPartitions) != p {
 			continue
@@ -252,9 +245,7 @@ func (j *judgement) deadLetters() int {
 			seen[place{int32(partition), offset}]++
 			return err
 		})
-		if err != nil {
-			j.Fatal(err)
-		}
+		must.Do(j, err)
 	}
 	for at := range j.garbage {
 		if seen[at] != 1 {

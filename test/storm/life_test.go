@@ -13,6 +13,8 @@ import (
 	"github.com/stillhere/stillhere/test/testkit"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // detectorProcess is a detector that crashes again and again. One goroutine owns it.
@@ -256,9 +258,7 @@ func (d *detectorProcess) visit(over <-chan struct{}) {
 func (d *detectorProcess) leave() {
 	d.Helper()
 	left, err := d.admin.LeaveGroup(d.Context(), kadm.LeaveGroup("stillhere.detector").InstanceIDs("stillhere.detector."+d.instance))
-	if err != nil {
-		d.Fatal(err)
-	}
+	must.Do(d, err)
 	if left.Ok() {
 		d.count("leaves", 1)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -306,9 +307,7 @@ func (l *lossyStorm) reset(more bool) {
 	middle := l.ends()
 	for p := range middle {
 		start, end, err := l.reader.Bounds(l.Context(), schemas.Heartbeats, int32(p))
-		if err != nil {
-			l.Fatal(err)
-		}
+		must.Do(l, err)
 		middle[p] = (start + end) / 2
 	}
 	l.remove(middle)
@@ -329,9 +328,7 @@ func (l *lossyStorm) changes(p int32) []schemas.Transition {
 		all = append(all, *t)
 		return nil
 	})
-	if err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, err)
 	return all
 }
 

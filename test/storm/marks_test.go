@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -27,9 +28,7 @@ func (s *storm) transactions() (committed, aborted int) {
 		want[name], from[name] = map[int32]int64{}, map[int32]kgo.Offset{}
 		for p := range int32(stormPartitions) {
 			_, end, err := s.reader.Bounds(s.Context(), topic, p)
-			if err != nil {
-				s.Fatal(err)
-			}
+			must.Do(s, err)
 			if end > 0 {
 				want[name][p], from[name][p] = end, kgo.NewOffset().At(0)
 			}
@@ -37,17 +36,13 @@ func (s *storm) transactions() (committed, aborted int) {
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.config.Brokers...), kgo.ConsumePartitions(from), kgo.KeepControlRecords(),
 		kgo.FetchIsolationLevel(kgo.ReadUncommitted()))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
 	for left := len(want[schemas.Transitions.Name(schemas.DefaultPrefix)]) + len(want[schemas.Statuses.Name(schemas.DefaultPrefix)]); left > 0; {
 		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			s.Fatal(err)
-		}
+		must.Do(s, fetches.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Attrs.IsControl() && len(r.Key) >= 4 {
 				ends[transaction{r.ProducerID, r.ProducerEpoch}] = int(r.Key[2])<<8|int(r.Key[3]) == 1

@@ -5,6 +5,7 @@ package storm_test
 import (
 	"fmt"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -95,9 +96,7 @@ func (j *judgement) namesTopic(p int32) {
 		found[n.User] = true
 		return nil
 	})
-	if err != nil {
-		j.Fatal(err)
-	}
+	must.Do(j, err)
 	for user := range j.saidIn[p] {
 		if !found[user] {
 			j.Errorf("user %d is named in the heartbeats of partition %d, and not in the topic of names", user, p)

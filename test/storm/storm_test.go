@@ -25,6 +25,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -167,9 +168,7 @@ func (s *storm) connect(brokers ...string) {
 	s.reader = kafkatest.Reader(t, s.config)
 	s.producer = kafkatest.Producer(t, s.config)
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.admin = kadm.NewClient(client)
 	t.Cleanup(s.admin.Close)
 	// The oracle must see all of a storm that lasts longer than heartbeats are kept.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/source"
 )
 
@@ -67,8 +68,6 @@ func needProcesses(t *testing.T) {
 func Binary(t *testing.T, name string) string {
 	t.Helper()
 	needProcesses(t)
-	if err := builders[name](); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, builders[name]())
 	return filepath.Join(folder, name)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -114,9 +115,7 @@ func (h *Dev) Send(beats ...Beat) error {
 // MustSend is send that must work.
 func (h *Dev) MustSend(beats ...Beat) {
 	h.Helper()
-	if err := h.Send(beats...); err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, h.Send(beats...))
 }
 
 // Show sets who may see a user.
@@ -170,18 +169,14 @@ func (h *Dev) Fetch(path string, into any) error {
 // read is fetch that must work.
 func (h *Dev) read(path string, into any) {
 	h.Helper()
-	if err := h.Fetch(path, into); err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, h.Fetch(path, into))
 }
 
 // States are what the batch read says; "hidden" for null.
 func (h *Dev) States(users ...schemas.UserID) map[schemas.UserID]string {
 	h.Helper()
 	all, err := h.FetchStates(users...)
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	return all
 }
 
@@ -236,9 +231,7 @@ func (h *Dev) State(user schemas.UserID) string { h.Helper(); return h.States(us
 func (h *Dev) User(user schemas.UserID) schemas.Presence {
 	h.Helper()
 	p, err := h.FetchUser(user)
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	return p
 }
 

@@ -5,13 +5,15 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // SmallDisk mounts a file system in memory of so many bytes at dir, until the test ends. It skips the test
 // where that is not allowed.
 func SmallDisk(t *testing.T, dir string, size int) {
 	t.Helper()
-	Check(t, os.MkdirAll(dir, 0o755))
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
 		t.Skipf("a small file system cannot be mounted: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 )
@@ -37,9 +38,7 @@ func (h *Dev) Oracle(policy liveness.Settings) map[schemas.UserID][]schemas.Tran
 	h.Helper()
 	reader := h.Reader()
 	partitions, err := reader.Partitions(h.Context(), schemas.Heartbeats)
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	users := map[schemas.UserID][]schemas.Transition{}
 	for p := range partitions {
 		var records []schemas.Record
@@ -49,9 +48,7 @@ func (h *Dev) Oracle(policy liveness.Settings) map[schemas.UserID][]schemas.Tran
 			records = append(records, kept)
 			return nil
 		})
-		if err != nil {
-			h.Fatalf("%v", err)
-		}
+		must.Do(h, err)
 		for _, transition := range oracle.Run(oracle.Log{Policy: policy, Partition: p, Partitions: partitions, LogEpoch: 1,
 			Records: records, Users: h.Mode.Users()}) {
 			users[transition.User] = append(users[transition.User], transition)
@@ -75,9 +72,7 @@ func (h *Dev) LogHas(want map[schemas.UserID][]schemas.Transition) {
 			}
 			return err
 		})
-		if err != nil {
-			h.Fatalf("%v", err)
-		}
+		must.Do(h, err)
 	}
 	all := 0
 	for _, transitions := range want {

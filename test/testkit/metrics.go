@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -36,9 +37,7 @@ func (h *Dev) AllAre(state string, users []schemas.UserID) {
 func (h *Dev) Metric(name string) float64 {
 	h.Helper()
 	response, err := h.Client.Get("http://" + h.Admin + "/metrics")
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -49,9 +48,7 @@ func (h *Dev) Metric(name string) float64 {
 		h.Fatalf("there is no metric %s in\n%s", name, text)
 	}
 	value, err := strconv.ParseFloat(string(found[1]), 64)
-	if err != nil {
-		h.Fatalf("%v", err)
-	}
+	must.Do(h, err)
 	return value
 }
 

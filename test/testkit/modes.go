@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -64,7 +65,7 @@ func (m Mode) Flags(t *testing.T) []string {
 		return nil
 	}
 	file := filepath.Join(t.TempDir(), "identity.key")
-	Check(t, os.WriteFile(file, []byte(m.Key.Hex()), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(m.Key.Hex()), 0o600))
 	return []string{"--ids", "text", "--identity-key-file", file}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/source"
 )
 
@@ -24,9 +25,7 @@ func Previous(t *testing.T) (path, commit string) {
 	if err != nil {
 		t.Skip("NOT CHECKED: no program of an earlier commit can be built here: " + err.Error())
 	}
-	if err := buildPrevious(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, buildPrevious())
 	return filepath.Join(folder, "stillhere-previous"), commit
 }
 

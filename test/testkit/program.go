@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Program is a process that a test has started. One goroutine at a time may use
@@ -82,13 +84,9 @@ func Start(t *testing.T, path string, change func(*exec.Cmd), arguments ...strin
 		change(p.Command)
 	}
 	stdin, err := p.Command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Stdin = stdin
-	if err := p.Command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Command.Start())
 	go func() {
 		_ = p.Command.Wait() // how it ended is in its state
 		close(p.Ended)

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Proxy stands between processes and a broker that tells them the proxy's address
@@ -47,10 +49,10 @@ func BehindProxy(t *testing.T, options ...string) (*Servers, *Proxy) {
 	p := &Proxy{T: t, broker: FreePort(t), links: map[*link]bool{}}
 	var err error
 	p.listener, err = net.Listen("tcp", "127.0.0.1:0")
-	Check(t, err)
+	must.Do(t, err)
 	p.Address = p.listener.Addr().String()
 	properties := filepath.Join(t.TempDir(), "proxied.properties")
-	Check(t, os.WriteFile(properties, fmt.Appendf(nil, `
+	must.Do(t, os.WriteFile(properties, fmt.Appendf(nil, `
 listeners=PLAINTEXT://127.0.0.1:@PORT@,CONTROLLER://127.0.0.1:@CONTROLLER_PORT@,PROXIED://%s
 advertised.listeners=PLAINTEXT://127.0.0.1:@PORT@,PROXIED://%s
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT

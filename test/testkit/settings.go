@@ -33,11 +33,3 @@ func Number(t *testing.T, name string, otherwise int64) int64 {
 	}
 	return n
 }
-
-// Check ends the test if err is not nil.
-func Check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -79,15 +80,11 @@ func (w *world) ask(method, url string, body any) (int, []byte) {
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		content = bytes.NewReader(text)
 	}
 	request, err := http.NewRequestWithContext(context.Background(), method, url, content)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := w.http.Do(request)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/canary"
 )
@@ -30,9 +31,7 @@ type canaryRun struct {
 func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *canaryRun {
 	w.Helper()
 	reader, err := kafka.NewReader(clusterOf(w.config), slog.New(slog.DiscardHandler))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	r := &canaryRun{w: w, registry: prometheus.NewRegistry()}
 	config := canary.Config{Ingest: client.HTTP{URL: ingest.base, Client: w.http}, Reads: client.HTTP{URL: api.base, Client: w.http},
 		User: canary.User{ID: canary.DefaultUser}, Silent: canary.User{ID: canary.DefaultSilent}, Interval: 10 * time.Second, Timeout: 5 * time.Second,
@@ -61,9 +60,7 @@ func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *ca
 func (r *canaryRun) count(name string, labels ...string) (sum float64) {
 	r.w.Helper()
 	families, err := r.registry.Gather()
-	if err != nil {
-		r.w.Fatal(err)
-	}
+	must.Do(r.w, err)
 	for _, family := range families {
 		for _, series := range family.GetMetric() {
 			if family.GetName() == name && hasLabels(series, labels) {
@@ -179,9 +176,7 @@ func TestCanariesOfTwoTenantsGoByThePoliciesOfTheirTenants(t *testing.T) {
 		cluster := clusterOf(w.config)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := policy.SetTenant(ctx, cluster, schemas.TenantPolicy{Tenant: "acme", Policy: &quick}, w.log); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, policy.SetTenant(ctx, cluster, schemas.TenantPolicy{Tenant: "acme", Policy: &quick}, w.log))
 		time.Sleep(5 * time.Second)
 		runs := map[string]*canaryRun{}
 		for tenant, expected := range map[string]schemas.Policy{"acme": w.config.Policy.For(&quick), "": w.config.Policy} {

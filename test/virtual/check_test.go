@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -116,27 +117,21 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 	config := sqlitestore.Defaults()
 	config.Path = w.config.Store.SQLite
 	kept, err := sqlitestore.Open(context.Background(), config)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer kept.Close()
 	var ids []schemas.UserID
 	for id := range users {
 		ids = append(ids, id)
 	}
 	rows, err := kept.Users(context.Background(), ids)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	for id, transitions := range users {
 		want := current(transitions)
 		if rows[id] != want {
 			w.Errorf("the store has of user %d\n  %+v, want\n  %+v", id, rows[id], want)
 		}
 		page, err := kept.History(context.Background(), store.HistoryQuery{User: id, Limit: len(transitions) + 10})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		var shown []schemas.Transition
 		for _, t := range slices.Backward(transitions) {
 			t.Name = schemas.Name{} // which is not in the log of changes
@@ -154,9 +149,7 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 		for i := range shown {
 			veiled[i] = &shown[i]
 		}
-		if err := store.RedactHidden(veiled, func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, store.RedactHidden(veiled, func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
 		var got []schemas.Transition
 		for _, t := range page.Changes {
 			got = append(got, *t)
@@ -172,27 +165,19 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 func (w *world) rowsAre(users map[schemas.UserID][]schemas.Transition) {
 	w.Helper()
 	db, err := sql.Open("sqlite", w.config.Store.SQLite)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer db.Close()
 	rows, err := db.Query(`SELECT event_id, user_id, from_state, to_state, cause, at, visibility FROM status_changes ORDER BY user_id, version`)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer rows.Close()
 	var got, want []string
 	for rows.Next() {
 		var event, from, to, cause, visibility string
 		var user, at int64
-		if err := rows.Scan(&event, &user, &from, &to, &cause, &at, &visibility); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, rows.Scan(&event, &user, &from, &to, &cause, &at, &visibility))
 		got = append(got, fmt.Sprint(user, " ", event, from, to, cause, at, visibility))
 	}
-	if err := rows.Err(); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, rows.Err())
 	var ids []schemas.UserID
 	for id := range users {
 		ids = append(ids, id)
@@ -253,9 +238,7 @@ func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transit
 			schemas.Presence
 			Coarseness int64 `json:"last_seen_coarseness_ms,omitempty"`
 		}{want, heard.Coarseness})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		if got := strings.TrimSpace(string(text)); status != http.StatusOK || got != string(wanted) {
 			w.Errorf("GET of user %d: %d\n  %s, want\n  %s", id, status, got, wanted)
 		}
@@ -285,9 +268,7 @@ func (w *world) batch(base string, ids ...string) map[string]*string {
 		if status != http.StatusOK {
 			w.Fatalf("the batch is answered %d %s", status, text)
 		}
-		if err := json.Unmarshal(text, &answer); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, json.Unmarshal(text, &answer))
 	}
 	if len(answer) != len(ids) {
 		w.Errorf("the batch answers for %d users, asked were %d", len(answer), len(ids))

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,9 +40,7 @@ func differ(w *world, skew time.Duration) {
 	w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
 	w.config.Expand.Mode, w.config.Expand.HighFollower = expand.All, 1 // so there are jobs
 	g, err := sqlitegraph.Open(t.Context(), w.config.Graph.SQLite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer g.Close()
 	if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 5}}); err != nil {
 		t.Fatal(err)
@@ -79,9 +78,7 @@ func differ(w *world, skew time.Duration) {
 	time.Sleep(10 * time.Second) // until the group has forgotten its member
 
 	answers, err := admin.DeleteGroups(t.Context(), clusterOf(w.config).GroupName(origin.DetectorGroup))
-	if err := errors.Join(err, answers.Error()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, answers.Error()))
 	p = w.start("all", "one")
 	if skew <= time.Hour { // nothing is due before the log time that was reached
 		w.until("nobody is a ghost", skew.Abs()+10*time.Minute, func() bool {
@@ -110,9 +107,7 @@ func differ(w *world, skew time.Duration) {
 func (w *world) keepHeartbeats() *kadm.Client {
 	w.Helper()
 	client, err := kafka.NewClient(clusterOf(w.config), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	admin, day := kadm.NewClient(client), "86400000"
 	keep := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &day}}
 	if _, err := admin.AlterTopicConfigs(w.Context(), keep, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {

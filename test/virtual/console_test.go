@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/console"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // operator asks the console of a process.
@@ -92,13 +93,9 @@ func (o operator) events(each func(feedEvent) bool) {
 	ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.address("feed"), nil)
-	if err != nil {
-		o.Fatal(err)
-	}
+	must.Do(o, err)
 	answer, err := o.http.Do(request)
-	if err != nil {
-		o.Fatal(err)
-	}
+	must.Do(o, err)
 	defer answer.Body.Close()
 	var e feedEvent
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
@@ -107,9 +104,7 @@ func (o operator) events(each func(feedEvent) bool) {
 		case "event":
 			e = feedEvent{kind: value}
 		case "data":
-			if err := json.Unmarshal([]byte(value), &e); err != nil {
-				o.Fatal(err)
-			}
+			must.Do(o, json.Unmarshal([]byte(value), &e))
 			if !each(e) {
 				return
 			}

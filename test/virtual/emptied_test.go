@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -64,17 +65,11 @@ func TestNobodyIsOfflineForSureWhenRedisWasEmptiedAndTheStoreIsBehind(t *testing
 func (w *world) batchState(base string, user schemas.UserID) (state string, stale bool) {
 	w.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, base+"/presence/batch?user_ids="+user.String(), nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	answer, err := w.http.Do(request)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer answer.Body.Close()
 	states := map[string]*string{}
-	if err := json.NewDecoder(answer.Body).Decode(&states); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, json.NewDecoder(answer.Body).Decode(&states))
 	return word(states[user.String()]), answer.Header.Get("Stale-Since") != ""
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -74,23 +75,17 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 			}
 		})
 		k, err := gateway.Tenant("acme").Connect("gateway", "tab", schemas.Web, 0)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		users.user("gateway", func() {
 			if err := k.Beat(0); err != nil {
 				w.Error(err)
 			}
 		})
 		durable, closeStore, err := dataset.OpenStore(w.Context(), app.Store{SQLite: w.config.Store.SQLite}, pgstore.Config{})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer func() { _ = closeStore() }()
 		writer, err := erasure.OpenWriter(w.Context(), clusterOf(w.config), w.log)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer writer.Close(w.Context())
 		o := erasure.Defaults()
 		o.Tenant, o.Sources = "acme", []erasure.Source{durable, g}

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -31,9 +32,7 @@ func TestOnTheDayOfTheReceiptNothingHoldsTheIDOfAnErasedUser(t *testing.T) {
 		w.config.Expand.Mode = "all"
 		p := w.start("all", "one")
 		g, err := app.OpenGraph(w.Context(), w.config.Graph, pgstore.Defaults())
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer g.Close()
 		if _, err := g.Add(w.Context(), []graph.Edge{{User: erased, Follower: other}, {User: other, Follower: erased}, {User: other, Follower: never}}); err != nil {
 			w.Fatal(err)
@@ -126,9 +125,7 @@ func (w *world) rowsHolding(text string) (found []string) {
 	w.Helper()
 	for _, file := range []string{w.config.Store.SQLite, w.config.Graph.SQLite} {
 		db, err := sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		for _, table := range names(w, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`) {
 			condition := "0"
 			for _, column := range names(w, db, fmt.Sprintf(`SELECT name FROM pragma_table_info('%s')`, table)) {
@@ -138,9 +135,7 @@ func (w *world) rowsHolding(text string) (found []string) {
 				found = append(found, table)
 			}
 		}
-		if err := db.Close(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, db.Close())
 	}
 	return found
 }
@@ -148,20 +143,14 @@ func (w *world) rowsHolding(text string) (found []string) {
 func names(w *world, db *sql.DB, query string) (all []string) {
 	w.Helper()
 	rows, err := db.QueryContext(context.Background(), query)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer rows.Close()
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, rows.Scan(&name))
 		all = append(all, name)
 	}
-	if err := rows.Err(); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, rows.Err())
 	return all
 }
 
@@ -179,9 +168,7 @@ func (w *world) topicsWith(user schemas.UserID) (found []string) {
 		return false
 	}
 	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer reader.Close()
 	for _, spec := range schemas.Topics() {
 		newest := map[string]bool{}
@@ -194,9 +181,7 @@ func (w *world) topicsWith(user schemas.UserID) (found []string) {
 			}
 			return nil
 		})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		for _, holds := range newest {
 			if holds {
 				found = append(found, string(spec.Topic))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/explain"
 )
@@ -19,9 +20,7 @@ func TestTheDetectorRunAgainGivesEveryChangeOfWhichTheHeartbeatsAreThere(t *test
 		p := w.start("all", "one")
 		cluster := clusterOf(w.config)
 		reader, err := kafka.NewReader(cluster, w.log)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer reader.Close()
 		asked := func(tr *schemas.Transition) (*explain.Explanation, string, error) {
 			e, err := explain.Explain(w.Context(), cluster, reader, explain.Options{Event: tr.EventID().String()})
@@ -107,9 +106,7 @@ func TestTheDetectorRunAgainGivesEveryChangeOfWhichTheHeartbeatsAreThere(t *test
 func (w *world) damage(reader *kafka.Reader, cluster kafka.Config) {
 	w.Helper()
 	producer, err := kafka.NewProducer(cluster, w.log, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer producer.Close(w.Context())
 	var all []schemas.Outgoing
 	err = reader.Read(w.Context(), schemas.Snapshots, 0, -1, -1, true, func(r *schemas.Record) error {

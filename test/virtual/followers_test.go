@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -79,9 +80,7 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 	)
 	w.config.Graph = app.Store{SQLite: filepath.Join(w.TempDir(), app.GraphFile)}
 	store, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer store.Close()
 	var edges []graph.Edge
 	for i := range schemas.UserID(followers) {
@@ -103,18 +102,14 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 	}
 	fanout, wire := start()
 	producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer func() { _ = producer.Close(w.Context()) }()
 	version := schemas.Version(0)
 	change := func(user schemas.UserID) {
 		version++
 		t := &schemas.Transition{User: user, From: schemas.Offline, To: schemas.Online, At: now(), Cause: schemas.FirstBeat,
 			Visibility: schemas.Everyone, Version: version}
-		if err := producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Key: user.Key(), Value: t.Encode()}); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Key: user.Key(), Value: t.Encode()}))
 	}
 	last := schemas.Version(0)
 	for i := range changes {
@@ -128,9 +123,7 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer reader.Close()
 	type pair struct{ user, recipient schemas.UserID }
 	read := func() (delivered map[pair][]schemas.Version, versions []schemas.Version) {
@@ -152,9 +145,7 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 				return nil
 			})
 		}
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		return delivered, versions
 	}
 	w.until("the last state is delivered to all", time.Minute, func() bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -42,9 +43,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		w.until("user 1 is online", time.Minute, is("online"))
 
 		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		future := now() + 10*365*24*60*minute
 		forged := []schemas.Transition{
 			{Version: math.MaxInt64, At: now(), LastSeen: now()},
@@ -59,9 +58,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 			f := &forged[i]
 			f.User, f.From, f.To, f.Cause, f.Visibility = 1, schemas.Online, schemas.Offline, schemas.Bye, schemas.Everyone
 			out := schemas.Outgoing{Topic: schemas.Transitions, Key: f.User.Key(), Value: f.Encode()}
-			if err := producer.AppendSync(t.Context(), out); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, producer.AppendSync(t.Context(), out))
 		}
 		time.Sleep(5 * time.Second)
 		if !is("online")() {
@@ -87,9 +84,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		p.stop()
 
 		reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer reader.Close()
 		roles := map[string]int{}
 		from, to, err := reader.Bounds(t.Context(), schemas.DeadLetter, 0)
@@ -99,9 +94,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 				return nil
 			})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, group := range []string{"stillhere.lastseen.sink", "stillhere.lastseen.projector", "stillhere.fanout.publish", "stillhere.fanout.planner"} {
 			if roles[group] != len(forged) {
 				t.Errorf("%s has %d dead letters, %d were forged: %v", group, roles[group], len(forged), roles)
@@ -118,16 +111,12 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 func replayed(w *world, forged int) {
 	w.Helper()
 	sources, err := dataset.Open(w.Context(), clusterOf(w.config), app.Store{}, w.config.Postgres, w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	var out bytes.Buffer
 	o := replay.Defaults()
 	lines := replay.Changes(replay.JSONL, &out)
 	sum, err := replay.Run(w.Context(), sources.Log, nil, &o, lines.Write)
-	if err := errors.Join(err, lines.Close(), sources.Close()); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, errors.Join(err, lines.Close(), sources.Close()))
 	if sum.Rows != 4 || sum.Unreadable != int64(forged) || strings.Contains(out.String(), "9223372036854775807") {
 		w.Errorf("replayed %+v:\n%s", sum, out.String())
 	}
@@ -142,9 +131,7 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
 		w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, 1 // so there are jobs
 		g, err := sqlitegraph.Open(t.Context(), w.config.Graph.SQLite)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer g.Close()
 		if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 5}}); err != nil {
 			t.Fatal(err)
@@ -158,9 +145,7 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 		w.until("the arrival is delivered", time.Minute, func() bool { return len(delivered.of(1)) == 1 })
 
 		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		change := func(version schemas.Version, at schemas.Millis) *schemas.Transition {
 			return &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: at, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: version}
 		}
@@ -176,9 +161,7 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 			status := schemas.Status{User: 1, State: schemas.Online, Since: c.At, Version: c.Version, Visibility: schemas.Nobody}
 			forged = append(forged, schemas.Outgoing{Topic: schemas.Statuses, Key: schemas.UserID(1).Key(), Value: status.Encode()})
 		}
-		if err := producer.AppendSync(t.Context(), forged...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, producer.AppendSync(t.Context(), forged...))
 		time.Sleep(10 * time.Second)
 		if n := len(delivered.of(1)); n != 1 {
 			t.Errorf("what was forged was delivered: %+v", delivered.of(1)[1:])
@@ -192,9 +175,7 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 		}
 
 		reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer reader.Close()
 		letters := map[string]int{}
 		if err := reader.Read(t.Context(), schemas.DeadLetter, 0, -1, -1, true, func(r *schemas.Record) error {

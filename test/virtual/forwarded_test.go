@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -15,9 +16,7 @@ func TestBeatsInAWrongPartitionKeepUsersOnlineWhileDetectorsAreDown(t *testing.T
 		w.config.Policy.HeartbeatInterval, w.config.Policy.HeartbeatJitter = 3*time.Second, 0
 		w.config.Policy.OnlineTTL, w.config.Policy.OfflineDebounce = 8*time.Second, 2*time.Second
 		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer func() { _ = producer.Close(w.Context()) }()
 		detector := w.start("detector", "detector")
 		const users = 40
@@ -31,9 +30,7 @@ func TestBeatsInAWrongPartitionKeepUsersOnlineWhileDetectorsAreDown(t *testing.T
 				producer.Append(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: partition, Key: user.Key(),
 					Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 7, Kind: schemas.Mobile}})},
 					func(err error) { done <- err })
-				if err := <-done; err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, <-done)
 			}
 		}
 		for step := range schemas.UserID(4 * 60) { // a minute

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -26,9 +27,7 @@ func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
 			return w.start("fanout", "fanout", func(config *app.Config) { config.Kafka.Dialer, config.GraphTopic = c.connect, true }), c
 		}
 		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer func() { _ = producer.Close(context.WithoutCancel(w.Context())) }()
 		fanout, wire := start()
 		random := rand.New(rand.NewPCG(1, 2))
@@ -47,9 +46,7 @@ func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
 			}
 			outs = append(outs, schemas.Outgoing{Topic: schemas.Graph, Key: []byte("1,2"), Value: []byte("?")})
 			garbage++
-			if err := producer.AppendSync(w.Context(), outs...); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, producer.AppendSync(w.Context(), outs...))
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 			switch round % 4 {
 			case 1:
@@ -94,9 +91,7 @@ func openGraph(w *world) *graph.Store {
 	w.Helper()
 	w.config.Graph = app.Store{SQLite: filepath.Join(w.TempDir(), app.GraphFile)}
 	store, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	return store
 }
 
@@ -104,9 +99,7 @@ func openGraph(w *world) *graph.Store {
 func (w *world) deadLetters(of schemas.Topic) int {
 	w.Helper()
 	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer reader.Close()
 	origins := map[string]bool{}
 	n, err := reader.Partitions(w.Context(), schemas.DeadLetter)
@@ -118,9 +111,7 @@ func (w *world) deadLetters(of schemas.Topic) int {
 			return nil
 		})
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	return len(origins)
 }
 
@@ -135,13 +126,9 @@ func TestFriendsMadeOverHTTPReceiveDeliveriesUntilTheyAreNoMore(t *testing.T) {
 				ask := func(method, path, body string, status int) {
 					t.Helper()
 					request, err := http.NewRequestWithContext(w.Context(), method, p.base+path, strings.NewReader(body))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					answer, err := w.http.Do(request)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					if answer.Body.Close(); answer.StatusCode != status {
 						t.Errorf("%s %s: %s", method, path, answer.Status)
 					}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -56,9 +57,7 @@ func TestAnOnlineHiddenUserLooksLikeAnOfflineHiddenUser(t *testing.T) {
 			late := w.watch(p.base, user)
 			for _, m := range late.messages(watch.Snapshot) {
 				text, err := json.Marshal(m.Users)
-				if err != nil {
-					w.Fatal(err)
-				}
+				must.Do(w, err)
 				all = append(all, string(text))
 			}
 			late.stop()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -64,9 +65,7 @@ const calmEvery = 10
 func simulate(w *world, seed uint64, hours float64) (said string) {
 	f := newFleet(w)
 	producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	random := rand.New(rand.NewPCG(seed, 0x57111))
 	from := now() + second - now()%second
 	minutes := max(1, int(hours*60))
@@ -249,9 +248,7 @@ func (v *follower) check(w *world, users map[schemas.UserID][]schemas.Transition
 	}
 	for text, heard := range v.last {
 		user, err := schemas.ParseUserID("user_id", text)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		want := schemas.PresenceOf(current(users[user]), 0)
 		if word(heard.State) != word(want.State) || len(users[user]) > 0 && want.State != nil && heard.Version != want.Version {
 			w.Errorf("a viewer heard last of user %d %s in version %s; it is %s in version %s", user, word(heard.State), heard.Version, word(want.State), want.Version)

@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 )
 
@@ -19,9 +20,7 @@ func TestAFollowersSocketReceivesDeliveriesWithoutAChannelProcess(t *testing.T) 
 		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), app.GraphFile)}
 		w.config.Expand.Mode = expand.All
 		g, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		if _, err := g.Add(w.Context(), []graph.Edge{{User: 1, Follower: 2}}); err != nil {
 			w.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -39,9 +40,7 @@ func hideBesideALeaver(w *world, highFollower int) {
 	w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
 	w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, highFollower
 	g, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer g.Close()
 	if _, err := g.Add(w.Context(), []graph.Edge{{User: hidden, Follower: follower}, {User: leaves, Follower: follower},
 		{User: hidden, Follower: other}, {User: leaves, Follower: other}}); err != nil {
@@ -77,27 +76,21 @@ func hideBesideALeaver(w *world, highFollower int) {
 			late := w.watch(p.base, user)
 			for _, m := range late.messages(watch.Snapshot) {
 				text, err := json.Marshal(m.Users)
-				if err != nil {
-					w.Fatal(err)
-				}
+				must.Do(w, err)
 				lines = append(lines, plain(string(text), user, version))
 			}
 			late.stop()
 			for _, c := range v.changes() {
 				if c.UserID == user.String() {
 					text, err := json.Marshal(c)
-					if err != nil {
-						w.Fatal(err)
-					}
+					must.Do(w, err)
 					lines = append(lines, plain("the stream: "+string(text), user, c.Version))
 				}
 			}
 			for _, m := range delivered.of(user) {
 				m.ID, m.EventID, m.Version = "", "", ""
 				text, err := json.Marshal(m)
-				if err != nil {
-					w.Fatal(err)
-				}
+				must.Do(w, err)
 				lines = append(lines, plain("delivered: "+string(text), user, version))
 			}
 			return lines

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -52,9 +53,7 @@ func (s *settings) set(tenant string, p *schemas.Policy) {
 	} else {
 		err = policy.SetTenant(context.Background(), clusterOf(s.config), schemas.TenantPolicy{Tenant: tenant, Policy: p}, s.log)
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 }
 
 // beat sends beats of all users, or their byes.
@@ -88,9 +87,7 @@ func (s *settings) resolve() int {
 	s.tap.catchUp()
 	all := s.tap.committed() // before the policies are read
 	known, err := policy.ReadKnown(context.Background(), s.tap.reader, nil, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	ids := map[string]bool{}
 	for _, part := range all {
 		for i := range part {

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/client"
 	clientgateway "github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -48,9 +49,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 
 		after := before
 		after.HeartbeatInterval = 5 * time.Second
-		if err := policy.Set(context.Background(), clusterOf(w.config), after, w.log); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, policy.Set(context.Background(), clusterOf(w.config), after, w.log))
 		beat(60, open)
 		if got := open.hellos(); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":5000`) {
 			w.Errorf("a minute after the change the socket has heard %q", got)
@@ -62,9 +61,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 			w.Errorf("a socket of after the change hears %q", got)
 		}
 
-		if err := policy.Set(context.Background(), clusterOf(w.config), before, w.log); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, policy.Set(context.Background(), clusterOf(w.config), before, w.log))
 		beat(60, open, next)
 		if got := next.hellos(); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":15000`) {
 			w.Errorf("a minute after it was changed back the socket has heard %q", got)
@@ -87,9 +84,7 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 		in, read := w.start("ingest", "ingest"), w.begin("api", "api")
 		g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: "gw-1", Key: w.keyOf("gw-1"), Log: w.log,
 			Kafka: client.Kafka{Brokers: w.config.Kafka.Brokers, Dial: w.config.Kafka.Dialer}})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		sockets := []*socket{w.connect(in.base, 1, 7, "web")}
 		var viewers []*viewer
 		agree := func(interval, jitter time.Duration) {
@@ -140,9 +135,7 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 
 		after := w.config.Policy
 		after.HeartbeatInterval, after.HeartbeatJitter = 10*time.Second, 4*time.Second
-		if err := policy.Set(context.Background(), clusterOf(w.config), after, w.log); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, policy.Set(context.Background(), clusterOf(w.config), after, w.log))
 		pass(65)
 		agree(10*time.Second, 4*time.Second)
 		for _, v := range viewers {
@@ -178,9 +171,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneI
 		inForce := func() []policy.Partition {
 			w.Helper()
 			all, err := policy.InForce(context.Background(), clusterOf(w.config))
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, err)
 			if len(all) != 4 {
 				w.Fatalf("policies are in force in %d of 4 partitions", len(all))
 			}
@@ -207,9 +198,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneI
 
 		// What the command does, with the settings of a process that is to start again.
 		asked := policy.Change{Policy: mend, Names: []string{"online_ttl"}}
-		if err := policy.Set(context.Background(), clusterOf(w.config), asked.To(mend), w.log); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, policy.Set(context.Background(), clusterOf(w.config), asked.To(mend), w.log))
 		time.Sleep(2 * time.Minute)
 		if err := policy.Divided(inForce()); err != nil {
 			w.Error(err)

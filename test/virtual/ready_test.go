@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // outlet is the way to a server, which can be away (refuses, and ends what was there) or silent
@@ -97,9 +98,7 @@ func (p *process) readiness() string {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.admin+path, nil)
-		if err != nil {
-			p.w.Fatal(err)
-		}
+		must.Do(p.w, err)
 		answer, err := p.w.http.Do(request)
 		if err != nil {
 			p.w.Fatalf("%s: %v", p.name, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,9 +32,7 @@ func TestScenario10ALimitThatIsChangedHoldsForThoseWhoAreOnlineAlready(t *testin
 			w.Fatalf("a process with another policy than the one in force ended with %v", err)
 		}
 		p.ended <- nil
-		if err := policy.Set(context.Background(), clusterOf(w.config), asked.To(w.config.Policy), w.log); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, policy.Set(context.Background(), clusterOf(w.config), asked.To(w.config.Policy), w.log))
 		p = w.start("all", "one")
 		w.sleepTo(from + 15*second)
 		p.stop()
@@ -96,9 +95,7 @@ func TestTicksThatDoNotComeDelayNothingWhileOthersBeat(t *testing.T) {
 		ticks := 0
 		for _, r := range w.tap.records[0] {
 			var f schemas.Frame
-			if err := f.Decode(r.Value); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, f.Decode(r.Value))
 			if f.Tick && r.Time > from+31*second {
 				ticks++
 			}

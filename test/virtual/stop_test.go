@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -82,9 +83,7 @@ func (w *world) lastBeat(user schemas.UserID) schemas.Millis {
 	var last schemas.Millis
 	for _, r := range w.tap.records[schemas.PartitionOf(user, int32(len(w.tap.records)))] {
 		var f schemas.Frame
-		if err := f.Decode(r.Value); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, f.Decode(r.Value))
 		rows := f.Beats()
 		for b := (schemas.Beat{}); rows.Next(&b); {
 			if b.User == user {

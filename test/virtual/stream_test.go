@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -157,17 +158,13 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 		p := w.start("all", "one", func(c *app.Config) { c.MaxSubscriptions = users })
 		//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
 		conn, _, err := websocket.Dial(context.Background(), strings.Replace(p.base, "http", "ws", 1)+"/presence/stream", &websocket.DialOptions{HTTPClient: w.http})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer conn.CloseNow()
 		var list []string
 		for i := range users {
 			list = append(list, fmt.Sprint(i+1))
 		}
-		if err := conn.Write(context.Background(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":[`+strings.Join(list, ",")+`]}`)); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, conn.Write(context.Background(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":[`+strings.Join(list, ",")+`]}`)))
 		healthy := w.watch(p.base, 1)
 		for i := range flips { // and the viewer reads nothing
 			rows := make([]row, users)
@@ -185,9 +182,7 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 				w.Fatalf("after %d changes and %d left out: %v", changes, left, err)
 			}
 			var m watch.Message
-			if err := json.Unmarshal(text, &m); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, json.Unmarshal(text, &m))
 			switch m.Type {
 			case watch.Change:
 				changes++

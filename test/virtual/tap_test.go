@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,9 +32,7 @@ type tap struct {
 func newTap(w *world, partitions int32) *tap {
 	w.Helper()
 	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	t := &tap{w: w, reader: reader, now: make(chan chan<- [][]schemas.Record), all: make([][]schemas.Record, partitions)}
 	t.loop.Go(t.run)
 	return t
@@ -104,9 +103,7 @@ func (t *tap) committed() [][]schemas.Transition {
 			}
 			return err
 		})
-		if err != nil {
-			t.w.Fatal(err)
-		}
+		must.Do(t.w, err)
 	}
 	return all
 }

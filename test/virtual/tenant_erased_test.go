@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -42,9 +43,7 @@ func TestAnErasedTenantLeavesNothingAndTheOtherEverything(t *testing.T) {
 		acme.are(`"online"`)
 
 		store, closeStore, err := dataset.OpenStore(w.Context(), app.Store{SQLite: w.config.Store.SQLite}, pgstore.Config{})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer func() { _ = closeStore() }()
 		o := erasure.Defaults()
 		o.Tenant, o.Sources = "acme", []erasure.Source{store, g}
@@ -117,9 +116,7 @@ func TestAnErasedTenantLeavesNothingAndTheOtherEverything(t *testing.T) {
 func (w *world) newestNames() map[string]int {
 	w.Helper()
 	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer reader.Close()
 	newest, byTenant := map[string]string{}, map[string]int{}
 	for partition := range int32(2) {
@@ -132,9 +129,7 @@ func (w *world) newestNames() map[string]int {
 			newest[string(r.Key)] = n.Name.Tenant
 			return err
 		})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 	}
 	for _, tenant := range newest {
 		byTenant[tenant]++

@@ -10,6 +10,7 @@ import (
 	clientgateway "github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/backtest"
@@ -29,12 +30,8 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 			w.Helper()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			if err := policy.SetTenant(ctx, clusterOf(w.config), t, w.log); err != nil {
-				w.Fatal(err)
-			}
-			if err := policy.Await(ctx, clusterOf(w.config), func(int, int) {}); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, policy.SetTenant(ctx, clusterOf(w.config), t, w.log))
+			must.Do(w, policy.Await(ctx, clusterOf(w.config), func(int, int) {}))
 		}
 		g := w.dial("gw-1")
 		intervals := func(acme time.Duration) {
@@ -100,9 +97,7 @@ func (w *world) dial(id schemas.GatewayID) *clientgateway.Gateway {
 	w.Helper()
 	g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: id, Key: w.keyOf(id), Log: w.log, IdentityKey: w.config.Kafka.IdentityKey,
 		Kafka: client.Kafka{Brokers: w.config.Kafka.Brokers, Dial: w.config.Kafka.Dialer}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	return g
 }
 
@@ -112,9 +107,7 @@ func (w *world) backtests() {
 	w.Helper()
 	ctx, cluster := context.Background(), clusterOf(w.config)
 	reader, err := kafka.NewReader(cluster, w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer reader.Close()
 	published := map[string]int64{}
 	for p := range int32(2) {
@@ -125,22 +118,16 @@ func (w *world) backtests() {
 			}
 			return err
 		})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 	}
 	patient := backtest.Policy{Name: "patient", Settings: w.config.Policy}
 	log := backtest.Policy{Name: "log", AsLogged: true}
 	trial := func(tenant *string) (asPublished, byLog, byPatient backtest.Outcome) {
 		w.Helper()
 		live, err := backtest.OpenLive(ctx, cluster, reader, 0)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		r, err := backtest.Run(ctx, live, backtest.Options{Policies: []backtest.Policy{log, patient}, Tenant: tenant})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		return r.Policies[0], r.Policies[1], r.Policies[2]
 	}
 	all, both, same := trial(nil)

@@ -10,15 +10,14 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // settings writes those of tenant acme and waits until all processes have them.
 func (w *world) settings(quotas schemas.TenantQuotas) {
 	w.Helper()
-	if err := tenants.Set(w.Context(), clusterOf(w.config), schemas.Tenant{Name: "acme", Quotas: quotas}, w.log); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, tenants.Set(w.Context(), clusterOf(w.config), schemas.Tenant{Name: "acme", Quotas: quotas}, w.log))
 	time.Sleep(2 * tenants.Interval)
 }
 

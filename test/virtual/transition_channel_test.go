@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -80,9 +81,7 @@ func (w *world) hook(name, host string) (stop func()) {
 	transport := &http.Transport{DialContext: w.bases.dial}
 	to, err := channel.NewWebhook(channel.WebhookConfig{Private: true, URL: "http://" + host + "/", Source: "/stillhere",
 		Client: &http.Client{Transport: transport}}, w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	end := w.runChannel(app.ChannelRun{Name: name, Instance: "channel", Config: app.DefaultDeliveries(), Channel: to,
 		Transitions: true, FromStart: true})
 	return func() { end(); transport.CloseIdleConnections() }
@@ -92,9 +91,7 @@ func TestAChannelOfAllTransitionsSendsEachOfThemOnceAndInOrderAndLeavesOthersAlo
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
 		l, err := w.bases.listen("tcp", "receiver:80")
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		server := &http.Server{Handler: r}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(l) }()
@@ -155,9 +152,7 @@ func TestAChannelOfAllTransitionsSendsEachOfThemOnceAndInOrderAndLeavesOthersAlo
 func (w *world) lettersOf(group string) (letters int) {
 	w.Helper()
 	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer reader.Close()
 	partitions, err := reader.Partitions(w.Context(), schemas.DeadLetter)
 	for p := int32(0); p < partitions && err == nil; p++ {
@@ -168,9 +163,7 @@ func (w *world) lettersOf(group string) (letters int) {
 			return nil
 		})
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	return letters
 }
 
@@ -200,9 +193,7 @@ func TestAChannelThatWasAwaySendsNothingFromBeforeAnErasure(t *testing.T) {
 
 		r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
 		l, err := w.bases.listen("tcp", "receiver:80")
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		server := &http.Server{Handler: r}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(l) }()

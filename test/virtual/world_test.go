@@ -27,6 +27,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pipe"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -174,9 +175,7 @@ var master = signing.Master{1}
 func (w *world) keyOf(gateway schemas.GatewayID) string {
 	w.Helper()
 	key, err := master.GatewayKey(gateway, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	return key.Text()
 }
 
@@ -228,9 +227,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	}
 	if !of.unsigned {
 		c.Kafka.FrameKeys = filepath.Join(dir, "frame.keys")
-		if err := os.WriteFile(c.Kafka.FrameKeys, []byte(master.Hex()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(c.Kafka.FrameKeys, []byte(master.Hex()), 0o600))
 	}
 	w.config = c
 	if _, err := admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1); err != nil {

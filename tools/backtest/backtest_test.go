@@ -9,15 +9,9 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // heartbeats is ten minutes of a partition: user 1 beats all the time, user 2 falls
 // silent for a minute once, user 3 says bye after five minutes.
@@ -25,11 +19,11 @@ func heartbeats(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	recorder, err := NewRecorder(&out, "presence.heartbeats", 1, InForce{})
-	must(t, err)
+	must.Do(t, err)
 	const start = schemas.Millis(1_795_000_000_000)
 	offset := int64(0)
 	put := func(at schemas.Millis, value []byte) {
-		must(t, recorder.Write(&schemas.Record{Offset: offset, Time: start + at, Value: value}))
+		must.Do(t, recorder.Write(&schemas.Record{Offset: offset, Time: start + at, Value: value}))
 		offset++
 	}
 	for at := schemas.Millis(0); at < 600_000; at += 250 {
@@ -47,25 +41,25 @@ func heartbeats(t *testing.T) []byte {
 		put(at, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
 	}
 	put(600_000, []byte{0xff})
-	must(t, recorder.Close())
+	must.Do(t, recorder.Close())
 	return out.Bytes()
 }
 
 func policies(t *testing.T) []Policy {
 	t.Helper()
 	usual, err := ParsePolicy(liveness.Defaults(), false, "default")
-	must(t, err)
+	must.Do(t, err)
 	patient, err := ParsePolicy(liveness.Defaults(), false, "online_ttl=60s", "away_ttl=0")
-	must(t, err)
+	must.Do(t, err)
 	return []Policy{usual, patient}
 }
 
 func report(t *testing.T, recording []byte) *Report {
 	t.Helper()
 	source, err := OpenRecording(bytes.NewReader(recording), nil)
-	must(t, err)
+	must.Do(t, err)
 	r, err := Run(t.Context(), source, Options{Policies: policies(t), Flap: 30 * time.Second, WarmUp: time.Minute})
-	must(t, err)
+	must.Do(t, err)
 	return r
 }
 
@@ -92,11 +86,11 @@ func TestAReportOfNothingButWarmUpSaysSo(t *testing.T) {
 	t.Parallel()
 	for warmUp, counted := range map[time.Duration]bool{0: true, time.Minute: true, 599 * time.Second: true, 10 * time.Minute: false, time.Hour: false} {
 		source, err := OpenRecording(bytes.NewReader(heartbeats(t)), nil)
-		must(t, err)
+		must.Do(t, err)
 		r, err := Run(t.Context(), source, Options{Policies: policies(t), WarmUp: warmUp})
-		must(t, err)
+		must.Do(t, err)
 		var text strings.Builder
-		must(t, r.WriteText(&text))
+		must.Do(t, r.WriteText(&text))
 		if said := strings.Contains(text.String(), "All of it is warm-up"); said == counted || (r.Counted > 0) != counted || r.Counted > r.Records {
 			t.Errorf("a warm-up of %s: %d of %d records count\n%s", warmUp, r.Counted, r.Records, text.String())
 		}
@@ -110,8 +104,8 @@ func TestTheSameRecordingGivesTheSameReport(t *testing.T) {
 	for i := range all {
 		r := report(t, recording)
 		var text bytes.Buffer
-		must(t, json.NewEncoder(&text).Encode(r))
-		must(t, r.WriteText(&text))
+		must.Do(t, json.NewEncoder(&text).Encode(r))
+		must.Do(t, r.WriteText(&text))
 		all[i] = text.Bytes()
 	}
 	if !bytes.Equal(all[0], all[1]) {
@@ -131,12 +125,12 @@ func TestABrokenRecordingIsAnErrorThatSaysWhere(t *testing.T) {
 	}
 	var out bytes.Buffer
 	recorder, err := NewRecorder(&out, "presence.heartbeats", 1, InForce{})
-	must(t, err)
-	must(t, recorder.Write(&schemas.Record{Time: 1, Value: schemas.AppendTick(nil)}))
+	must.Do(t, err)
+	must.Do(t, recorder.Write(&schemas.Record{Time: 1, Value: schemas.AppendTick(nil)}))
 	_, err = recorder.out.Write([]byte{0, 1})
-	must(t, errors.Join(err, recorder.Close()))
+	must.Do(t, errors.Join(err, recorder.Close()))
 	source, err := OpenRecording(bytes.NewReader(out.Bytes()), nil)
-	must(t, err)
+	must.Do(t, err)
 	if _, err := Run(t.Context(), source, Options{Policies: policies(t)}); err == nil || !strings.Contains(err.Error(), "record 2 of the recording") {
 		t.Errorf("error %v", err)
 	}
@@ -156,7 +150,7 @@ func TestPoliciesAreCheckedAndNamed(t *testing.T) {
 	base := liveness.Defaults()
 	base.AwayTTL = 7 * time.Minute
 	p, err := ParsePolicy(base, false, "idle_after=0", "online-ttl=10s")
-	must(t, err)
+	must.Do(t, err)
 	if p.Name != "idle_after=0,online-ttl=10s" || p.Settings.IdleAfter != 0 || p.Settings.AwayTTL != base.AwayTTL {
 		t.Errorf("read as %+v", p)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -32,13 +33,13 @@ func (p *publisher) Published(_ context.Context, _ schemas.Millis, each func(int
 func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 	t.Parallel()
 	source, err := OpenRecording(bytes.NewReader(heartbeats(t)), nil)
-	must(t, err)
+	must.Do(t, err)
 	tried := policies(t)
 	p := &publisher{Source: source}
 	machine := liveness.New(tried[0].Settings, 0, 1, 1, 0)
 	var frame schemas.Frame
 	var out liveness.Output
-	must(t, source.Each(t.Context(), func(r *schemas.Record) error {
+	must.Do(t, source.Each(t.Context(), func(r *schemas.Record) error {
 		if frame.Decode(r.Value) != nil {
 			return nil
 		}
@@ -61,7 +62,7 @@ func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 func (p *publisher) check(t *testing.T, o Options) {
 	t.Helper()
 	r, err := Run(t.Context(), p, o)
-	must(t, err)
+	must.Do(t, err)
 	if len(r.Policies) != 3 || r.Policies[0].Policy != AsPublished {
 		t.Fatalf("the report has %+v", r.Policies)
 	}
@@ -78,7 +79,7 @@ func (p *publisher) check(t *testing.T, o Options) {
 		t.Errorf("the report begins at %d, before %d", r.From, o.From)
 	}
 	var text strings.Builder
-	must(t, r.WriteText(&text))
+	must.Do(t, r.WriteText(&text))
 	if !strings.Contains(text.String(), AsPublished) {
 		t.Errorf("the table has no column for it:\n%s", text.String())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -18,10 +19,10 @@ func named(t *testing.T, in InForce) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	recorder, err := NewRecorder(&out, "presence.heartbeats", 1, in)
-	must(t, err)
+	must.Do(t, err)
 	users, offset := identity.Named(identity.Key{1}), int64(0)
 	put := func(at schemas.Millis, value []byte) {
-		must(t, recorder.Write(&schemas.Record{Offset: offset, Time: 1_795_000_000_000 + at, Value: value}))
+		must.Do(t, recorder.Write(&schemas.Record{Offset: offset, Time: 1_795_000_000_000 + at, Value: value}))
 		offset++
 	}
 	calm := quick()
@@ -41,7 +42,7 @@ func named(t *testing.T, in InForce) []byte {
 		}
 		put(at, frame)
 	}
-	must(t, recorder.Close())
+	must.Do(t, recorder.Close())
 	return out.Bytes()
 }
 
@@ -61,7 +62,7 @@ func atTheBeginning() InForce {
 func try(t *testing.T, recording []byte, tenant *string, policies ...Policy) (*Report, error) {
 	t.Helper()
 	source, err := OpenRecording(bytes.NewReader(recording), nil)
-	must(t, err)
+	must.Do(t, err)
 	return Run(t.Context(), source, Options{Policies: policies, Tenant: tenant, Flap: 2 * time.Minute})
 }
 
@@ -81,7 +82,7 @@ func TestTenantsAreJudgedByTheirPoliciesOfTheLog(t *testing.T) {
 		{nil, 2, 6, 2, 2}, // acme goes by its own policies all the same
 	} {
 		r, err := try(t, recording, c.tenant, log, never)
-		must(t, err)
+		must.Do(t, err)
 		byLog, tried := r.Policies[0], r.Policies[1]
 		if byLog.Offline != c.offline || byLog.Away != c.away || tried.Offline != c.neverOffline || tried.Away != c.neverAway {
 			t.Errorf("of %v the log has %d changes to offline and %d to away, and the trial %d and %d, must be %+v",
@@ -103,7 +104,7 @@ func TestTenantsAreJudgedByTheirPoliciesOfTheLog(t *testing.T) {
 	base := liveness.Defaults()
 	base.OnlineTTL, base.CohortRate = base.OnlineTTL+1, base.CohortRate+1
 	p, err := ParsePolicy(base, true, "default")
-	if must(t, err); p.Settings.OnlineTTL != base.OnlineTTL-1 || p.Settings.CohortRate != base.CohortRate {
+	if must.Do(t, err); p.Settings.OnlineTTL != base.OnlineTTL-1 || p.Settings.CohortRate != base.CohortRate {
 		t.Errorf("of a preset a tenant gets %+v", p.Settings)
 	}
 }
@@ -112,7 +113,7 @@ func TestARecordingKeepsWhatWasInForce(t *testing.T) {
 	t.Parallel()
 	for _, in := range []InForce{{}, {Known: true}, atTheBeginning()} {
 		source, err := OpenRecording(bytes.NewReader(named(t, in)), nil)
-		must(t, err)
+		must.Do(t, err)
 		if got := source.InForce(); !reflect.DeepEqual(got, in) {
 			t.Errorf("it keeps %+v, must be %+v", got, in)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -75,9 +76,7 @@ func TestBadSettingsAreRefusedByField(t *testing.T) {
 	t.Parallel()
 	good := Config{Ingest: client.HTTP{URL: "http://a"}, Reads: client.HTTP{URL: "http://a"}, User: User{ID: 1}, Silent: User{ID: 2},
 		Interval: 10 * time.Second, Timeout: time.Second, Policy: schemas.DefaultPolicy}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, good.Validate())
 	for field, change := range map[string]func(*Config){
 		"http.url":    func(c *Config) { c.Reads.URL = "ftp://a" },
 		"user":        func(c *Config) { c.User = User{} },

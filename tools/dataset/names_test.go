@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -78,9 +79,7 @@ func ask(t *testing.T, n *Names, of ...schemas.UserName) map[schemas.UserID]sche
 		ids = append(ids, name.User)
 	}
 	found, err := n.Names(t.Context(), ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return found
 }
 
@@ -104,9 +103,7 @@ func TestNamesComeFromTheStoreAndWhereItHasNoneFromTheTopic(t *testing.T) {
 	}
 	log.write(eve)
 	for p := range int32(2) {
-		if err := n.Refresh(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Refresh(t.Context(), p))
 	}
 	asked := from.asked
 	if found := ask(t, n, ann, bob, eve); len(found) != 3 || from.asked != asked {

@@ -3,22 +3,14 @@ package dataset
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-// must fails the test if one of the steps did.
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestAJSONDocumentHasTheLinesOfJSONLAsItsElements(t *testing.T) {
 	t.Parallel()
@@ -31,9 +23,9 @@ func TestAJSONDocumentHasTheLinesOfJSONLAsItsElements(t *testing.T) {
 				out := [3]*bytes.Buffer{new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)}
 				changes, states, sessions := Changes(columns, format, out[0]), States(columns, format, out[1]), Sessions(columns, format, out[2])
 				for range rows {
-					must(t, changes.Write(e), states.Write(e), sessions.Write(s))
+					must.Do(t, changes.Write(e), states.Write(e), sessions.Write(s))
 				}
-				must(t, changes.Flush(), changes.Close(), states.Close(), sessions.Close())
+				must.Do(t, changes.Flush(), changes.Close(), states.Close(), sessions.Close())
 				return out
 			}
 			lines, documents := written(replay.JSONL), written(JSON)
@@ -41,9 +33,7 @@ func TestAJSONDocumentHasTheLinesOfJSONLAsItsElements(t *testing.T) {
 				all := []any{}
 				for decoder := json.NewDecoder(lines[i]); decoder.More(); {
 					var one any
-					if err := decoder.Decode(&one); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, decoder.Decode(&one))
 					all = append(all, one)
 				}
 				var got []any

@@ -24,6 +24,7 @@ import (
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -86,9 +87,7 @@ func (w *world) Apply(_ context.Context, batch stream.Batch[stream.Logged[*schem
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 func (w *world) beat(beats ...schemas.Beat) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -61,9 +62,7 @@ func TestUsersOfSeveralTenantsHaveTheSameNames(t *testing.T) {
 	settings := Defaults()
 	settings.Users, settings.First, settings.Text, settings.Tenants = 4, 7, true, []string{"acme", ""}
 	settings.Interval, settings.Pace = 0, 100
-	if err := Run(ctx, settings, Target{URL: server.URL}, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(ctx, settings, Target{URL: server.URL}, slog.New(slog.DiscardHandler)))
 	for _, want := range []schemas.Name{{Tenant: "acme", Text: "user-7"}, {Text: "user-7"}, {Tenant: "acme", Text: "user-8"}, {Text: "user-8"}} {
 		if !beats[want] {
 			t.Errorf("no beat of user %s in %v", want, beats)

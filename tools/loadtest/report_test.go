@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestTheReportSaysWhatWasReached(t *testing.T) {
@@ -13,9 +15,7 @@ func TestTheReportSaysWhatWasReached(t *testing.T) {
 	result.Add("rate", 30, "M beats/s").AtLeast(15)
 	result.Add("lateness", 2500, "ms").AtMost(1000)
 	var page bytes.Buffer
-	if err := r.WriteText(&page); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteText(&page))
 	text := strings.Join(strings.Fields(page.String()), " ")
 	for _, want := range []string{"silence: x", "rate 30.0 M beats/s target ≥ 15.0 ✓", "lateness 2,500 ms target ≤ 1,000 ✗"} {
 		if !strings.Contains(text, want) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -66,17 +67,11 @@ func TestParquetHasTheColumnsWithTheirTypesAndNulls(t *testing.T) {
 	for n := range len(rows) + 1 {
 		var out bytes.Buffer
 		w, err := NewWriter(&out, Parquet, sortColumns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, row := range rows[:n] {
-			if err := w.Write(row); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Write(row))
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
 		got, err := parquet.Read[parquetSorts](bytes.NewReader(out.Bytes()), int64(out.Len()))
 		for i := range got {
 			if len(got[i].Words) == 0 {

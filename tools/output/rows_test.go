@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -56,9 +57,7 @@ func TestNoTextOfACSVFileIsAFormulaAndNumbersStayNumbers(t *testing.T) {
 	} {
 		var out strings.Builder
 		rows := func(yield func(cell, error) bool) { yield(cell{text, &text, []string{text, "x"}, -7, -0.5, -1}, nil) }
-		if err := Write(&out, CSV, rows, columns); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(&out, CSV, rows, columns))
 		all, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
 		words := want + "|x"
 		if text == "" {
@@ -134,16 +133,12 @@ func TestAJSONDocumentIsWrittenAsItsRowsCome(t *testing.T) {
 	var out strings.Builder
 	all := NewArray(&out)
 	for i := range 100_000 {
-		if err := all.Add(i); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, all.Add(i))
 		if all.buffer.Len() >= flushBytes {
 			t.Fatalf("%d bytes wait", all.buffer.Len())
 		}
 	}
-	if err := all.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, all.Close())
 	var read []int
 	if err := json.Unmarshal([]byte(out.String()), &read); err != nil || len(read) != 100_000 || read[99_999] != 99_999 {
 		t.Errorf("%v, %d elements", err, len(read))
@@ -156,9 +151,7 @@ func TestAnArrayOfLinesIsTheArrayOfTheirValues(t *testing.T) {
 	var out, lines strings.Builder
 	all, encoder := NewArray(&out), json.NewEncoder(&lines)
 	for _, v := range values {
-		if err := encoder.Encode(v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encoder.Encode(v))
 	}
 	n, err := all.Write([]byte(lines.String()))
 	if err := errors.Join(err, all.Close()); err != nil || n != lines.Len() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -14,16 +15,12 @@ func TestColumnsAreAligned(t *testing.T) {
 	var out strings.Builder
 	table := NewTable(&out, "USER", "STATE", "NOTE")
 	for _, row := range [][]string{{"1", "online", ""}, {"ann@example.com", "away", "b"}, {"Zoë", "offline", "c"}} {
-		if err := table.Row(row...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.Row(row...))
 	}
 	if out.Len() > 0 {
 		t.Error("rows are written before their widths are known")
 	}
-	if err := table.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Flush())
 	const want = "" +
 		"USER             STATE    NOTE\n" +
 		"1                online   -\n" +
@@ -42,9 +39,7 @@ func TestALongTableIsWrittenAsItComes(t *testing.T) {
 	var out strings.Builder
 	table := NewTable(&out, "N")
 	for i := range 3 * fitRows {
-		if err := table.Row(fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.Row(fmt.Sprint(i)))
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 3*fitRows+1 {
 		t.Errorf("%d lines, want %d", lines, 3*fitRows+1)
@@ -55,9 +50,7 @@ func TestCellsDoNotReachTheTerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	table := NewTable(&out, "NAME")
-	if err := table.Row("a\x1b[2Jb\nc"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Row("a\x1b[2Jb\nc"))
 	if err := table.Flush(); err != nil || out.String() != "NAME\n"+`a\x1b[2Jb\nc`+"\n" {
 		t.Errorf("got %q, %v", out.String(), err)
 	}

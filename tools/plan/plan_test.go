@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/tools/plan"
 )
 
@@ -22,16 +23,10 @@ func workload(users plan.Quantity) plan.Workload { return plan.Usual(users) }
 func compute(t *testing.T, w plan.Workload) *plan.Plan {
 	t.Helper()
 	units, err := plan.ReadUnits(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	prices, err := plan.ReadPrices(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, w.Validate())
 	return plan.Compute(w, units, prices)
 }
 
@@ -151,15 +146,11 @@ func TestBadWorkloadsAndFilesAreRefusedWithTheFieldNamed(t *testing.T) {
 func TestTheTablesOfTheCapacityPageAreWhatTheCommandPrints(t *testing.T) {
 	t.Parallel()
 	var table bytes.Buffer
-	if err := plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6))))
 	const begin, end = "<!-- plan -->\n", "<!-- end of plan -->\n"
 	path := filepath.Join("..", "..", "deploy", "CAPACITY.md")
 	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	head, rest, _ := strings.Cut(string(page), begin)
 	shown, tail, found := strings.Cut(rest, end)
 	if !found {
@@ -181,14 +172,10 @@ func TestTheChartsValuesForSizesAreThoseOfThePlan(t *testing.T) {
 	t.Parallel()
 	for name, users := range map[string]plan.Quantity{"1m": 1e6, "20m": 20e6} {
 		var want bytes.Buffer
-		if err := plan.HelmValues(&want, compute(t, workload(users))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, plan.HelmValues(&want, compute(t, workload(users))))
 		path := filepath.Join("..", "..", "deploy", "helm", "stillhere", "values-"+name+".yaml")
 		if *update {
-			if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, want.Bytes(), 0o644))
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
 			t.Errorf("%s is out of date: go test ./tools/plan -update\n%v", path, err)

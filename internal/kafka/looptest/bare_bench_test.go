@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // BenchmarkBareTransaction is what a broker takes for the least that a detector can ask
@@ -27,9 +29,7 @@ func BenchmarkBareTransaction(b *testing.B) {
 	in, out, status := name+".in", name+".out", name+".status"
 	client := func(options ...kgo.Opt) *kgo.Client {
 		c, err := kgo.NewClient(append(options, bareOptions(brokers)...)...)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		b.Cleanup(c.CloseAllowingRebalance)
 		return c
 	}
@@ -41,9 +41,7 @@ func BenchmarkBareTransaction(b *testing.B) {
 	b.Cleanup(func() { _, _ = admin.DeleteTopics(context.Background(), in, out, status) })
 	session, err := kgo.NewGroupTransactSession(append(bareOptions(brokers), kgo.ConsumerGroup(name), kgo.TransactionalID(name), kgo.ConsumeTopics(in),
 		kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.Cleanup(session.Close)
 	reader := client(kgo.ConsumeTopics(out), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 
@@ -61,18 +59,14 @@ func BenchmarkBareTransaction(b *testing.B) {
 	}()
 	send := func(n int) {
 		stamp, err := time.Now().MarshalBinary()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		producer.Produce(b.Context(), &kgo.Record{Topic: in, Partition: int32(n % 4), Value: stamp}, nil)
 	}
 	take := func() time.Duration {
 		r := <-seen
 		now := time.Now()
 		var sent time.Time
-		if err := sent.UnmarshalBinary(r.Value); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, sent.UnmarshalBinary(r.Value))
 		return now.Sub(sent)
 	}
 	for n := range 200 { // one after the other: the broker warms up
@@ -93,9 +87,7 @@ func BenchmarkBareTransaction(b *testing.B) {
 		late = append(late, take())
 	}
 	stop()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, <-ended)
 	<-readerEnded
 	for _, of := range []struct {
 		name  string

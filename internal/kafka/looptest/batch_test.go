@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -122,17 +123,9 @@ func TestABatchIsTriedUntilTheWorldIsWellAndPutsOutOnce(t *testing.T) {
 func commitTransition(w *world, key string) {
 	w.Helper()
 	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID("commits"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer client.Close()
-	if err := client.BeginTransaction(); err != nil {
-		w.Fatal(err)
-	}
-	if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.transitions", Key: []byte(key), Value: []byte("v")}).FirstErr(); err != nil {
-		w.Fatal(err)
-	}
-	if err := client.EndTransaction(w.Context(), kgo.TryCommit); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, client.BeginTransaction())
+	must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.transitions", Key: []byte(key), Value: []byte("v")}).FirstErr())
+	must.Do(w, client.EndTransaction(w.Context(), kgo.TryCommit))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -43,9 +44,7 @@ func (s *sink) Checkpoint() string { return (&schemas.Checkpoint{LogEpoch: 1}).E
 func BenchmarkProcessor(b *testing.B) {
 	const frames, partitions = 8000, 4
 	broker, err := embedded.StartKafka(embedded.KafkaConfig{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer broker.Close()
 	log := slog.New(slog.DiscardHandler)
 	cfg := kafka.Config{Brokers: broker.Addrs(), InstanceName: "bench"}
@@ -63,9 +62,7 @@ func BenchmarkProcessor(b *testing.B) {
 	for i := range frames {
 		outs = append(outs, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(i % partitions), Value: value})
 		if len(outs) == 1000 {
-			if err := producer.AppendSync(b.Context(), outs...); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, producer.AppendSync(b.Context(), outs...))
 			outs = outs[:0]
 		}
 	}
@@ -87,8 +84,6 @@ func BenchmarkProcessor(b *testing.B) {
 		b.ReportMetric(frames/time.Since(first).Seconds(), "frames/s")
 		b.ReportMetric(float64(len(value)), "bytes/frame")
 		cancel()
-		if err := <-ended; err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, <-ended)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -56,9 +57,7 @@ func TestLeadersThatMoveWhileOneWritesNeitherLoseNorDouble(t *testing.T) {
 	inCluster(t, 3, 2, func(w *world) {
 		w.copies(200, func(round int) {
 			for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Statuses} {
-				if err := w.kafka.Cluster().MoveTopicPartition(topic.Name("presence."), int32(round%2), int32(round%3)); err != nil {
-					w.Fatal(err)
-				}
+				must.Do(w, w.kafka.Cluster().MoveTopicPartition(topic.Name("presence."), int32(round%2), int32(round%3)))
 			}
 		})
 		w.onceInOrder(200)
@@ -248,9 +247,7 @@ func TestAPartitionThatIsBeingRestoredIsNotReadyAndPublishesNothing(t *testing.T
 		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 1 && transform.Ready() == nil })
 		w.noRestarts()
 		cancel()
-		if err := <-ended; err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, <-ended)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -19,9 +20,7 @@ func TestCommittedReturnsOffsetsAndCheckpointsOfThePartitionsThatHaveThem(t *tes
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 3 })
 		w.beat(1, "x")
 		w.until("copied", 5*time.Second, func() bool { return w.counts()["x"] == 1 })
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		all, err := kafka.Committed(w.Context(), w.cfg, "detector", schemas.Heartbeats)
 		if err != nil || len(all) == 0 {
 			w.Fatalf("%v, %v", all, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -76,9 +77,7 @@ func TestWhatADeferringHandlerHasInHandIsNotCommittedAndComesAgain(t *testing.T)
 			admin := w.admin()
 			defer admin.Close()
 			offsets, err := admin.FetchOffsets(w.Context(), w.cfg.WithDefaults().GroupName("follower"))
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, err)
 			found, ok := offsets.Lookup(w.name(schemas.Transitions), 0)
 			if !ok {
 				found = kadm.OffsetResponse{Offset: kadm.Offset{At: -1}}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -109,9 +110,7 @@ func TestAHandlerThatLostItsPlaceIsGivenThatPartitionAgainFromThereAndNoOther(t 
 				total++
 			}
 			w.until("read again", 30*time.Second, func() bool { return k.whole(0, total) == nil && k.whole(1, total) == nil })
-			if err := errors.Join(k.whole(0, total), k.whole(1, total)); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, errors.Join(k.whole(0, total), k.whole(1, total)))
 		}
 		if k.starts[1] != 1 || k.starts[0] != 6 {
 			w.Errorf("the partitions were started %v times, must be 6 and 1", k.starts)

@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -159,9 +160,7 @@ func (w *world) runs(name string, run func(context.Context) error) (stop func())
 // put appends a record to the transitions, outside of a transaction.
 func (w *world) put(partition int32, key string) {
 	w.Helper()
-	if err := w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: partition, Key: []byte(key)}); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: partition, Key: []byte(key)}))
 }
 
 func TestAFollowerAppliesInOrderAndGoesOnWhereItStopped(t *testing.T) {
@@ -281,9 +280,7 @@ func TestTheLatestTimeMayBeThatOfARecordThatCannotBeDecoded(t *testing.T) {
 		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 1 })
 		ahead := schemas.MillisOf(time.Now().Add(time.Minute))
 		bad := schemas.Outgoing{Topic: schemas.Transitions, Key: []byte("bad"), Time: ahead}
-		if err := w.producer.AppendSync(w.Context(), bad); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, w.producer.AppendSync(w.Context(), bad))
 		w.until("a dead letter", 10*time.Second, func() bool { return len(w.read(schemas.DeadLetter)) == 1 })
 		w.put(0, "a")
 		w.until("applied", 10*time.Second, func() bool { return k.count(0) == 1 })

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -64,9 +65,7 @@ const madeAnew = "ALARM: the topic was deleted and recreated"
 func (w *world) remake() {
 	w.Helper()
 	w.deleteTopic(schemas.Transitions)
-	if err := w.producer.Close(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, w.producer.Close(w.Context()))
 	if _, err := admin.ApplyTopics(w.Context(), w.cfg, 1, 1); err != nil {
 		w.Fatal(err)
 	}
@@ -86,9 +85,7 @@ func (w *world) numbers(from, to int) (all string) {
 func (w *world) gaps() int {
 	w.Helper()
 	families, err := w.registry.Gather()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	for _, family := range families {
 		if strings.HasSuffix(family.GetName(), "gaps_total") {
 			return int(family.GetMetric()[0].GetCounter().GetValue())

@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -78,9 +79,7 @@ func TestAMemberThatComesTakesPartitionsWithoutALossOrADouble(t *testing.T) {
 			return a.Ready() == nil && b.Ready() == nil && len(a.Status()) == 4 && len(b.Status()) == 4
 		})
 		send(20)
-		if err := stopB(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stopB())
 		// b does not leave: it may come back. After its session a has all.
 		send(20)
 		w.until("all with a", 60*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 8 })
@@ -110,9 +109,7 @@ func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
 			w.beat(0, "x")
 		}
 		w.until("copied", 5*time.Second, func() bool { return w.counts()["x"] == 5 })
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		offset, _ := w.commits(0)
 		w.beat(0, "x")
 		begun := time.Now()
@@ -139,9 +136,7 @@ func TestStoppingCommitsWhatIsInHand(t *testing.T) {
 		w.beat(0, "x")
 		w.until("handled", 5*time.Second, func() bool { _, first := w.made("a", 0)[0].seen(); return first >= 0 })
 		time.Sleep(300 * time.Millisecond) // a tick has been handled, which waits for the idle commit
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		task := w.made("a", 0)[0]
 		if offset, _ := w.commits(0); offset != task.next {
 			w.Errorf("committed %d, handled up to %d", offset, task.next)
@@ -159,9 +154,7 @@ func TestTicksFlowAndOnlyWhereAPartitionRuns(t *testing.T) {
 		if after, _ := task.seen(); after-before < 38 || after-before > 41 {
 			w.Errorf("%d ticks in 10 s", after-before)
 		}
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		all := len(w.read(schemas.Heartbeats))
 		time.Sleep(10 * time.Second)
 		if now := len(w.read(schemas.Heartbeats)); now != all {
@@ -175,9 +168,7 @@ func TestARejectedRecordIsADeadLetterWithItsOrigin(t *testing.T) {
 		_, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
 		sent := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: 1, Key: []byte("bad"), Value: []byte("junk"), Headers: []schemas.Header{{Key: "own", Value: []byte("1")}}}
-		if err := w.producer.AppendSync(w.Context(), sent); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, w.producer.AppendSync(w.Context(), sent))
 		w.beat(1, "x")
 		w.until("copied", 5*time.Second, func() bool { return w.counts()["x"] == 1 })
 		letters := w.read(schemas.DeadLetter)
@@ -233,20 +224,12 @@ func TestAPartitionWithoutProgressIsNoticedAndRestarted(t *testing.T) {
 func TestAMarkerAmongTheHeartbeatsIsNotAMissingRecord(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("strange")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer client.Close()
 		write := func(end kgo.TransactionEndTry) {
-			if err := client.BeginTransaction(); err != nil {
-				w.Fatal(err)
-			}
-			if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Heartbeats), Key: []byte("x")}).FirstErr(); err != nil {
-				w.Fatal(err)
-			}
-			if err := client.EndTransaction(w.Context(), end); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, client.BeginTransaction())
+			must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Heartbeats), Key: []byte("x")}).FirstErr())
+			must.Do(w, client.EndTransaction(w.Context(), end))
 		}
 		_, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
@@ -285,9 +268,7 @@ func TestATaskThatHangsIsLeftBehind(t *testing.T) {
 			w.Errorf("%d restarts", n)
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, <-ended)
 	})
 }
 
@@ -307,9 +288,7 @@ func (w *world) copyTen() {
 		w.beat(0, "x")
 	}
 	w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 10 })
-	if err := stop(); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, stop())
 }
 
 func TestALogThatWasTruncatedOrOvertakenIsReportedToTheTask(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -112,16 +113,12 @@ func (w *world) commitsAs(name string, copies int) schemas.Transaction {
 	w.beat(0, "x")
 	w.until(name+" has copied", 10*time.Second, func() bool { return w.counts()["x"] == copies })
 	_, text, err := committedOf(w, 0)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	transaction, ok := schemas.TransactionOn(text)
 	if !ok {
 		w.Fatalf("the offset names no transaction: %q", text)
 	}
-	if err := stop(); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, stop())
 	return transaction
 }
 
@@ -242,9 +239,7 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 		if n := len(w.read(schemas.Transitions)); n != 1 {
 			w.Errorf("b has published again what a will: there are %d records", n)
 		}
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		lost.mu.Lock()
 		listed = false // a's producer has got another id
 		lost.mu.Unlock()
@@ -255,9 +250,7 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 				w.Errorf("%v transactions of others hang, it is one that was a's", n)
 			}
 			w.publishedTimes(2)
-			if err := stop(); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, stop())
 		}
 		if ends := lost.ends(); len(ends) != 0 {
 			w.Errorf("somebody else's transaction was ended by (committed: true) %v", ends)

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -107,9 +108,7 @@ func TestALoneProcessThatIsFencedDoesNotEnd(t *testing.T) {
 				old.Stamp = kafka.ProcessStamp{Started: 1, ID: 1}
 				stop, before := w.memberWith("a", old)
 				w.until("ready", 30*time.Second, func() bool { return before.Ready() == nil })
-				if err := stop(); err != nil {
-					w.Fatal(err)
-				}
+				must.Do(w, stop())
 				handle := w.kafka.Cluster().Fault(fault)
 				_, after := w.member("a")
 				w.beat(0, "x")

@@ -5,6 +5,8 @@ package looptest
 import (
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestEveryRecordIsCopiedOnceAndCommittedWithItsCheckpoint(t *testing.T) {
@@ -17,9 +19,7 @@ func TestEveryRecordIsCopiedOnceAndCommittedWithItsCheckpoint(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		w.until("all copied", 5*time.Second, func() bool { c := w.counts(); return c["x"] == 10 && c["y"] == 10 })
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		offset, checkpoint := w.commits(0)
 		if offset < 10 || checkpoint.LogTime == 0 || checkpoint.Snapshot.Next != offset-5 {
 			w.Errorf("committed offset %d with %+v", offset, checkpoint)

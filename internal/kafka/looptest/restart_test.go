@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -78,9 +79,7 @@ func TestATaskThatFailsOnceIsRestoredAloneAndCountsEverythingOnce(t *testing.T) 
 		}
 		w.noRestarts()
 		cancel()
-		if err := <-ended; err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, <-ended)
 	})
 }
 
@@ -119,9 +118,7 @@ func TestATaskThatCannotBeRestoredParksItsPartitionAlone(t *testing.T) {
 		w.until("the other one lives", 10*time.Second, func() bool { return w.counts()["y"] == 1 })
 		w.noRestarts()
 		cancel()
-		if err := <-ended; err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, <-ended)
 	})
 }
 

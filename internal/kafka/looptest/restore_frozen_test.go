@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -83,9 +84,7 @@ func TestAMemberThatStoodStillInItsFirstRestoreSeesNoLostCommit(t *testing.T) {
 		close(goesOn)
 		time.Sleep(2 * time.Second)
 		close(heard)
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		w.until("a has the partition", time.Minute, func() bool { return a.Ready() == nil && len(a.Status()) == 1 })
 		w.beat(0, "x")
 		w.until("copied by a", 10*time.Second, func() bool { return w.counts()["x"] == 2 })
@@ -104,9 +103,7 @@ func TestAMemberSeesALostCommit(t *testing.T) {
 		w.until("b has the partition", time.Minute, func() bool { return b.Ready() == nil && len(b.Status()) == 1 })
 		w.beat(0, "x")
 		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 1 })
-		if err := stop(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, stop())
 		deleteGroup(w)
 		stands, goesOn, gone := make(chan struct{}), make(chan struct{}), 0
 		var mu sync.Mutex

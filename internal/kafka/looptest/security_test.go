@@ -23,6 +23,7 @@ import (
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -30,9 +31,7 @@ import (
 func startGuarded(t *testing.T, options ...kfake.Opt) (kafka.Config, *embedded.Kafka) {
 	t.Helper()
 	broker, err := embedded.StartKafka(embedded.KafkaConfig{Partitions: 2, Options: options})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(broker.Close)
 	return kafka.Config{Brokers: broker.Addrs(), InstanceName: "test", DeliveryTimeout: 2 * time.Second}, broker
 }
@@ -126,9 +125,7 @@ func TestAChangedPasswordIsUsedWithoutARestart(t *testing.T) {
 	cfg, _ := startGuarded(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "admin", "admin"), kfake.Superuser("SCRAM-SHA-512", "u", "old"))
 	file := filepath.Join(t.TempDir(), "password")
 	writePassword := func(text string) {
-		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
 	}
 	writePassword("old")
 	wires := &cuttable{}
@@ -137,21 +134,15 @@ func TestAChangedPasswordIsUsedWithoutARestart(t *testing.T) {
 		password, err := keys.Secret{File: file}.Read()
 		return "u", password, err
 	}}
-	if err := apply(t, cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, apply(t, cfg))
 	producer := kafkatest.Producer(t, cfg)
 	append := func() error {
 		return producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.DeadLetter, Partition: 0, Value: []byte("x")})
 	}
-	if err := append(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, append())
 
 	admin, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.SASL(scram.Auth{User: "admin", Pass: "admin"}.AsSha256Mechanism()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer admin.Close()
 	altered, err := kadm.NewClient(admin).AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{{User: "u", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "new"}})
 	if err != nil || altered.Error() != nil {
@@ -203,9 +194,7 @@ func TestATokenIsSentAndARenewedOneIsUsedForTheNextConnection(t *testing.T) {
 	mu.Lock()
 	token = "fresh"
 	mu.Unlock()
-	if err := apply(t, cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, apply(t, cfg))
 	mu.Lock()
 	defer mu.Unlock()
 	if last := sent[len(sent)-1]; !strings.Contains(last, "auth=Bearer fresh") {

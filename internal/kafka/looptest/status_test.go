@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // series is the value of a gauge with these labels in what operators read, and
@@ -15,9 +16,7 @@ import (
 func (w *world) series(name string, labels map[string]string) (float64, bool) {
 	w.Helper()
 	families, err := w.registry.Gather()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

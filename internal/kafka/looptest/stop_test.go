@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -59,9 +60,7 @@ func stopped(w *world, tasks func(c *copier) processor.Task, meanwhile func()) t
 	begun := time.Now()
 	cancel()
 	meanwhile()
-	if err := <-ended; err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, <-ended)
 	took := at.Sub(begun)
 	if c := w.counts(); c["x"] != 10 || c["y"] != 10 {
 		w.Errorf("what was handled is not there once: %v", c)

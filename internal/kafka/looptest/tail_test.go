@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -17,9 +18,7 @@ func TestATailHearsRecordsAsTheyComeUntilTheTopicIsRecreated(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		put := func(value string) {
 			w.Helper()
-			if err := w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Value: []byte(value)}); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Value: []byte(value)}))
 		}
 		put("before")
 		put("first")

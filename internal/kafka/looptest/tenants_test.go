@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -33,16 +34,12 @@ func TestSettingsOfTenantsLeaveTheIdentityOfThePipelineAlone(t *testing.T) {
 		read := func() []schemas.Tenant {
 			w.Helper()
 			d, err := tenants.Read(w.Context(), nameless, quiet)
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, err)
 			return d.Records()
 		}
 		change := func(err error) {
 			w.Helper()
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, err)
 		}
 		if all := read(); len(all) != 0 {
 			w.Errorf("a new pipeline has %+v", all)

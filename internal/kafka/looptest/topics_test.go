@@ -21,6 +21,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,9 +32,7 @@ func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
 			w.Fatalf("%d partitions, %v", n, err)
 		}
 		reports, err := admin.ApplyTopics(w.Context(), w.cfg, 7, 1)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		for _, r := range reports {
 			want := int32(3)
 			if r.Name == w.name(schemas.Policies) {
@@ -91,9 +90,7 @@ func TestTopicsAreMadeByBrokersThatDoNotKnowASettingYet(t *testing.T) {
 			})
 		}})
 		reports, err := admin.ApplyTopics(w.Context(), cfg, 3, 1)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		for _, r := range reports {
 			if !r.Created || len(r.Tuned) > 0 {
 				w.Errorf("%+v", r)
@@ -210,9 +207,7 @@ func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
 		cfg.DeliveryTimeout = 5 * time.Second
 		p := kafkatest.Producer(w, cfg)
 		out := schemas.Outgoing{Topic: schemas.Heartbeats, Value: []byte("frame")}
-		if err := p.AppendSync(w.Context(), out); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, p.AppendSync(w.Context(), out))
 		fault := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "presence.heartbeats", Err: kerr.NotEnoughReplicas, Count: -1})
 		begun := time.Now()
 		results := make(chan error, 20)
@@ -251,24 +246,14 @@ func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
 func TestWhatIsCommittedAfterAnAbortSurvivesTheCleaner(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID("one"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 		defer client.Close()
 		transaction := func(key string, commit kgo.TransactionEndTry) {
-			if err := client.BeginTransaction(); err != nil {
-				w.Fatal(err)
-			}
-			if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.status", Key: []byte(key), Value: []byte("v")}).FirstErr(); err != nil {
-				w.Fatal(err)
-			}
-			if err := client.EndTransaction(w.Context(), commit); err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, client.BeginTransaction())
+			must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.status", Key: []byte(key), Value: []byte("v")}).FirstErr())
+			must.Do(w, client.EndTransaction(w.Context(), commit))
 		}
-		if err := w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Statuses, Key: []byte("z"), Value: []byte("v")}); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Statuses, Key: []byte("z"), Value: []byte("v")}))
 		transaction("a", kgo.TryAbort)
 		transaction("b", kgo.TryAbort)
 		time.Sleep(time.Hour)
@@ -296,9 +281,7 @@ func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testin
 				keys += string(rec.Key)
 				return nil
 			})
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, err)
 			return keys
 		}
 		for _, c := range []struct {
@@ -328,9 +311,7 @@ func TestApplyingTopicsChangesTheRetentionThatIsGivenAndNothingElse(t *testing.T
 			cfg := w.cfg
 			cfg.Retention = r
 			reports, err := admin.ApplyTopics(w.Context(), cfg, 1, 1)
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.Do(w, err)
 			for _, r := range reports {
 				changed, tuned = append(changed, r.Changed...), append(tuned, r.Tuned...)
 			}

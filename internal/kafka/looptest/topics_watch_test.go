@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -25,9 +26,7 @@ func (w *world) enlarge(topic schemas.Topic, partitions int) {
 	if err == nil {
 		err = answers.Error()
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 }
 
 // Kafka's client learns of new partitions in its own time.

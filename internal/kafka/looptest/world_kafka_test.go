@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -49,9 +50,7 @@ func inKafka(t *testing.T, partitions int32, test func(w *world)) {
 
 func (w *world) admin() *kadm.Client {
 	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	return kadm.NewClient(client)
 }
 
@@ -78,9 +77,7 @@ func (w *world) deleteRecords(topic schemas.Topic, partition int32, before int64
 	if err == nil {
 		err = answers.Error()
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 }
 
 func (w *world) deleteTopic(topic schemas.Topic) {
@@ -91,9 +88,7 @@ func (w *world) deleteTopic(topic schemas.Topic) {
 	if err == nil {
 		err = answers.Error()
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	w.until("the topic is gone", 10*time.Second, func() bool {
 		admin := w.admin() // a new one, since clients keep for a while what they know
 		defer admin.Close()
@@ -114,9 +109,7 @@ func (w *world) createTopic(topic schemas.Topic, partitions int32, config map[st
 	if err == nil {
 		err = answer.Err
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	w.until("all brokers know the topic", 10*time.Second, func() bool {
 		admin := w.admin()
 		defer admin.Close()

@@ -26,6 +26,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -68,9 +69,7 @@ func inCluster(t *testing.T, brokers int, partitions int32, test func(w *world))
 		time.Sleep(time.Until(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
 		network := new(kfake.VirtualNetwork)
 		broker, err := embedded.StartKafka(embedded.KafkaConfig{Virtual: network, Brokers: brokers})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer broker.Close()
 		newWorld(t, broker, kafka.Config{Brokers: broker.Addrs(), Dialer: broker.Dialer()}).run(partitions, test)
 	})
@@ -136,9 +135,7 @@ func (w *world) memberWith(name string, cfg kafka.Config) (stop func() error, t 
 func (w *world) beat(partition int32, key string) {
 	w.Helper()
 	err := w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: partition, Key: []byte(key), Value: []byte("beat")})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 }
 
 // until waits, in virtual time, for what must become true. It looks less often the longer it
@@ -157,9 +154,7 @@ func (w *world) read(topic schemas.Topic) []schemas.Record {
 	w.Helper()
 	r := kafkatest.Reader(w, w.cfg)
 	n, err := r.Partitions(w.Context(), topic)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	var all []schemas.Record
 	for p := range n {
 		err := r.Read(w.Context(), topic, p, -1, -1, topic != schemas.Heartbeats, func(rec *schemas.Record) error {
@@ -168,9 +163,7 @@ func (w *world) read(topic schemas.Topic) []schemas.Record {
 			all = append(all, copied)
 			return nil
 		})
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, err)
 	}
 	return all
 }
@@ -309,9 +302,7 @@ func (c *copier) seen() (ticks int, first int64) {
 func (w *world) commits(partition int32) (int64, *schemas.Checkpoint) {
 	w.Helper()
 	offset, text, err := committedOf(w, partition)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	if offset < 0 {
 		return offset, nil
 	}
@@ -326,17 +317,9 @@ func (w *world) commits(partition int32) (int64, *schemas.Checkpoint) {
 func abort(w *world) {
 	w.Helper()
 	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("aborts")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	defer client.Close()
-	if err := client.BeginTransaction(); err != nil {
-		w.Fatal(err)
-	}
-	if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Transitions), Key: []byte("!")}).FirstErr(); err != nil {
-		w.Fatal(err)
-	}
-	if err := client.EndTransaction(w.Context(), kgo.TryAbort); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, client.BeginTransaction())
+	must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Transitions), Key: []byte("!")}).FirstErr())
+	must.Do(w, client.EndTransaction(w.Context(), kgo.TryAbort))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -17,17 +18,13 @@ func TestTheSchemasOfAllTopicsAreRegisteredOnce(t *testing.T) {
 	fake := srfake.New()
 	t.Cleanup(fake.Close)
 	first, err := Register(t.Context(), fake.URL(), "presence.")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again, err := Register(t.Context(), fake.URL(), "presence.")
 	if err != nil || !slices.Equal(first, again) {
 		t.Errorf("registered again: %v (%v), want %v", again, err, first)
 	}
 	client, err := sr.NewClient(sr.URLs(fake.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, subject := range []string{"presence.heartbeats-value", "presence.transitions-value", "presence.status-value", "presence.deliveries-value"} {
 		kept, err := client.SchemaByVersion(t.Context(), subject, -1)
 		if err != nil || kept.Type != sr.TypeProtobuf || !strings.Contains(kept.Schema.Schema, "package stillhere.v1;") {
@@ -41,17 +38,13 @@ func TestWhatAClientOfTheRegistryFramesIsRead(t *testing.T) {
 	fake := srfake.New()
 	t.Cleanup(fake.Close)
 	registered, err := Register(t.Context(), fake.URL(), "presence.")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	i := slices.IndexFunc(registered, func(r Registered) bool { return r.Subject == "presence.transitions-value" })
 	change := schemas.Transition{User: 42, From: schemas.Offline, To: schemas.Online, At: 5, Visibility: schemas.Everyone, Version: 7}
 	for _, path := range [][]int{{0}, {1}, {2, 1}} { // the first message has a short form
 		var head sr.ConfluentHeader
 		value, err := head.AppendEncode(nil, registered[i].ID, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if id := binary.BigEndian.Uint32(value[1:]); int(id) != registered[i].ID {
 			t.Errorf("id %d", id)
 		}
@@ -80,13 +73,9 @@ func TestHeadsAreThoseOfWhatWasRegisteredAndNothingIsRegisteredForThem(t *testin
 		t.Errorf("before: %v", err)
 	}
 	registered, err := Register(t.Context(), fake.URL(), "presence.")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	heads, err := ValueHeaders(t.Context(), fake.URL(), "presence.")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// The golden part: Transition is the first message of its file, Status the second,
 	// Delivery the second of its own; paths are zigzag with their length before them.
 	paths := map[schemas.Topic]string{schemas.Transitions: "\x00", schemas.Statuses: "\x02\x02", schemas.Deliveries: "\x02\x02"}

@@ -11,15 +11,14 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Start runs one until the test ends.
 func Start(t *testing.T, users identity.Users, partitions int32) kafka.Config {
 	t.Helper()
 	config, stop, err := Run(t.Context(), users, partitions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(stop)
 	return config
 }
@@ -44,9 +43,7 @@ func Run(ctx context.Context, users identity.Users, partitions int32) (config ka
 func Producer(t testing.TB, config kafka.Config) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close(context.Background()) }) // what the test needs it has waited for
 	return p
 }
@@ -55,9 +52,7 @@ func Producer(t testing.TB, config kafka.Config) *kafka.Producer {
 func Reader(t testing.TB, config kafka.Config) *kafka.Reader {
 	t.Helper()
 	r, err := kafka.NewReader(config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(r.Close)
 	return r
 }

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Authority signs certificates of one test.
@@ -37,9 +39,7 @@ func New(tb testing.TB) *Authority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		tb.Fatal(err)
 	}
@@ -79,13 +79,9 @@ func (a *Authority) Renew(p Pair, name string, life time.Duration) {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		a.tb.Fatal(err)
-	}
+	must.Do(a.tb, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.tb.Fatal(err)
-	}
+	must.Do(a.tb, err)
 	write(a.tb, p.Key, "PRIVATE KEY", keyDER)
 	write(a.tb, p.Cert, "CERTIFICATE", der)
 }
@@ -106,24 +102,18 @@ func (a *Authority) Server(p Pair, clients *Authority) *tls.Config {
 func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return key
 }
 
 func serial(tb testing.TB) *big.Int {
 	tb.Helper()
 	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return n
 }
 
 func write(tb testing.TB, path, kind string, der []byte) {
 	tb.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/types"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func compose(t *testing.T) *types.Project {
 	t.Helper()
 	c, err := ReadCompose()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -93,9 +93,7 @@ func mounts(t *testing.T, s types.ServiceConfig, source, target string) bool {
 func root(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.Abs(Root())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return folder
 }
 
@@ -217,9 +215,7 @@ func TestRolesAskForServersWhereTheyAre(t *testing.T) {
 		}
 		if text := Value(s, "STILLHERE_POSTGRES"); text != "" {
 			at, err := url.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			password, _ := at.User.Password()
 			if at.Host != "postgres:5432" || at.User.Username() != Value(postgres, "POSTGRES_USER") || password != Value(postgres, "POSTGRES_PASSWORD") || at.Path != "/"+Value(postgres, "POSTGRES_DB") {
 				t.Errorf("%s: %s is not what the service postgres has: %v", name, text, postgres.Environment)
@@ -227,9 +223,7 @@ func TestRolesAskForServersWhereTheyAre(t *testing.T) {
 		}
 		if text := Value(s, "STILLHERE_URL"); text != "" {
 			at, err := url.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if listen := Value(c.Services[at.Hostname()], "STILLHERE_LISTEN"); !strings.HasSuffix(listen, ":"+at.Port()) {
 				t.Errorf("%s looks for %s, which listens at %q", name, text, listen)
 			}
@@ -261,9 +255,7 @@ func TestPrometheusScrapesEveryRole(t *testing.T) {
 		} `yaml:"scrape_configs"`
 		Rules []string `yaml:"rule_files"`
 	}
-	if err := ReadYAML(&config, "deploy", "prometheus", "prometheus.yml"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ReadYAML(&config, "deploy", "prometheus", "prometheus.yml"))
 	scraped := map[string]string{}
 	for _, job := range config.Scrape {
 		for _, static := range job.Static {
@@ -278,9 +270,7 @@ func TestPrometheusScrapesEveryRole(t *testing.T) {
 			continue
 		}
 		_, port, err := net.SplitHostPort(admin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if scraped[name] != net.JoinHostPort(name, port) {
 			t.Errorf("%s has its admin port at %s and is scraped at %q", name, port, scraped[name])
 		}

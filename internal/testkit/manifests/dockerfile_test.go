@@ -10,14 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func dockerfile(t *testing.T) []Instruction {
 	t.Helper()
 	all, err := ReadDockerfile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all
 }
 
@@ -81,9 +81,7 @@ func TestTheBuildersGoIsNewEnoughAndPinned(t *testing.T) {
 		t.Fatalf("%q does not name a version of Go", from)
 	}
 	mod, err := os.ReadFile(filepath.Join(Root(), "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wanted := regexp.MustCompile(`(?m)^go (\d+)\.(\d+)\.(\d+)$`).FindStringSubmatch(string(mod))
 	if wanted == nil {
 		t.Fatal("go.mod does not name a version of Go")
@@ -106,28 +104,20 @@ func TestEverythingTheProgramIsMadeOfReachesTheBuild(t *testing.T) {
 		`{{if not .Standard}}{{if .Module.Main}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, "./cmd/stillhere")
 	list.Dir = Root()
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	root, err := filepath.EvalSymlinks(Root())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	needed := []string{"go.mod", "go.sum", "deploy/release/slim"}
 	for line := range strings.FieldsSeq(string(out)) {
 		relative, err := filepath.Rel(root, line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		needed = append(needed, filepath.ToSlash(relative))
 	}
 	if len(needed) < 100 {
 		t.Fatalf("the program is said to be made of %d files", len(needed))
 	}
 	reached, err := buildContext(needed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, file := range needed {
 		if !slices.Contains(reached, file) {
 			t.Errorf(".dockerignore keeps %s out of the build", file)
@@ -143,9 +133,7 @@ func TestVersionCommitAndDateAreStampedWhereTheProgramKeepsThem(t *testing.T) {
 	t.Parallel()
 	build := buildCommand(t, dockerfile(t))
 	source, err := os.ReadFile(filepath.Join(Root(), "cmd", "stillhere", "version.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// The linker leaves variables alone that are made by more than a constant.
 	kept := regexp.MustCompile(`(?ms)^package main$.*^var version, commit, date string$`)
 	for _, stamp := range []string{"-X main.version=$VERSION", "-X main.commit=$REVISION", "-X main.date=$CREATED"} {

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestEveryBoardTakesItsFiguresFromTheChosenPrometheus(t *testing.T) {
 	t.Parallel()
 	boards, err := ReadDashboards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(boards) < 3 {
 		t.Fatalf("there are only %d boards", len(boards))
 	}
@@ -58,18 +58,14 @@ func TestGrafanaFindsTheBoardsAndPrometheus(t *testing.T) {
 			} `yaml:"options"`
 		} `yaml:"providers"`
 	}
-	if err := ReadYAML(&provider, "deploy", "grafana", "provisioning", "dashboards", "stillhere.yml"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ReadYAML(&provider, "deploy", "grafana", "provisioning", "dashboards", "stillhere.yml"))
 	path := provider.Providers[0].Options.Path
 	if !mounts(t, grafana, "deploy/grafana/dashboards", path) || !mounts(t, grafana, "deploy/grafana/provisioning", "/etc/grafana/provisioning") {
 		t.Errorf("Grafana looks for boards in %s; mounted are %v", path, grafana.Volumes)
 	}
 	home, inside := strings.CutPrefix(Value(grafana, "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"), path+"/")
 	boards, err := ReadDashboards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !inside || !slices.ContainsFunc(boards, func(b Dashboard) bool { return b.File == home }) {
 		t.Errorf("the home board %q is not there", home)
 	}
@@ -78,9 +74,7 @@ func TestGrafanaFindsTheBoardsAndPrometheus(t *testing.T) {
 			UID, Type, URL string
 		} `yaml:"datasources"`
 	}
-	if err := ReadYAML(&sources, "deploy", "grafana", "provisioning", "datasources", "prometheus.yml"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ReadYAML(&sources, "deploy", "grafana", "provisioning", "datasources", "prometheus.yml"))
 	if s := sources.Datasources[0]; s.Type != "prometheus" || s.URL != "http://prometheus:9090" {
 		t.Errorf("Grafana asks %+v", s)
 	}
@@ -89,13 +83,9 @@ func TestGrafanaFindsTheBoardsAndPrometheus(t *testing.T) {
 func TestEveryAlertSaysHowUrgentItIsAndWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	rules, err := ReadRules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	runbook, err := os.ReadFile(filepath.Join(Root(), "deploy", "RUNBOOK.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	seen := map[string]bool{}
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
@@ -128,9 +118,7 @@ func TestEveryAlertSaysHowUrgentItIsAndWhatIsWrong(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		} `yaml:"tests"`
 	}
-	if err := ReadYAML(&tests, "deploy", "prometheus", "tests", "stillhere.yml"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ReadYAML(&tests, "deploy", "prometheus", "tests", "stillhere.yml"))
 	for _, test := range tests.Tests {
 		for _, c := range test.Cases {
 			if len(c.Expected) > 0 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // startLimit bounds how long a cluster may take to start.
@@ -60,8 +62,6 @@ func Shared(tb testing.TB) *Cluster {
 func URL(tb testing.TB) string {
 	tb.Helper()
 	url, err := Shared(tb).URL(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return url
 }

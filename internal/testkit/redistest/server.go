@@ -19,6 +19,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/proto"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Server is one Redis.
@@ -96,20 +98,14 @@ func start(tb testing.TB, port int, config []string, settings []string) *Server 
 	args := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no", "--save", ""}
 	if config != nil { // a Sentinel rewrites its file and takes no other settings
 		file := dir + "/redis.conf"
-		if err := os.WriteFile(file, []byte(strings.Join(config, "\n")), 0o600); err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, os.WriteFile(file, []byte(strings.Join(config, "\n")), 0o600))
 		args = []string{file, "--sentinel"}
 	}
 	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), tb: tb, exited: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.Background(), path, append(args, settings...)...)
 	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
+	must.Do(tb, s.cmd.Start())
 	lines, ready := bufio.NewScanner(out), false
 	var output []string
 	for !ready && lines.Scan() {
@@ -201,9 +197,7 @@ func freePort(tb testing.TB) int {
 	tb.Helper()
 	for {
 		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, err)
 		port := l.Addr().(*net.TCPAddr).Port
 		_ = l.Close() // nobody has connected
 		if _, before := given.LoadOrStore(port, true); !before {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -14,9 +15,7 @@ import (
 func Accounts(tb testing.TB, all ...schemas.Tenant) *tenants.Accounts {
 	tb.Helper()
 	directory := tenants.NewDirectory(log(all), schemas.DefaultQuotas, slog.New(slog.DiscardHandler))
-	if err := directory.Load(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, directory.Load(tb.Context()))
 	return tenants.NewAccounts(directory)
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // The released program has a smaller wrapper of ResponseWriters (deploy/release/slim); this test runs on it, too.
@@ -17,9 +19,7 @@ func TestTracedHandlersFlushHijackAndSetDeadlines(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // nobody listens: nothing is sampled
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	end, err := Start(t.Context(), Process{Role: "api"}, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = end(t.Context()) }()
 	release := make(chan struct{})
 	routes := http.NewServeMux()
@@ -48,9 +48,7 @@ func TestTracedHandlersFlushHijackAndSetDeadlines(t *testing.T) {
 	defer server.Close()
 
 	answer, err := http.Get(server.URL + "/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// The handler has not ended: the line was flushed.
 	if line, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil || line != "first\n" || answer.StatusCode != http.StatusTeapot {
 		t.Errorf("%q with %d: %v", line, answer.StatusCode, err)
@@ -59,9 +57,7 @@ func TestTracedHandlersFlushHijackAndSetDeadlines(t *testing.T) {
 	_ = answer.Body.Close()
 
 	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nHost: x\r\n\r\n")
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "mine\n" {

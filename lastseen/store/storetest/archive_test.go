@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -17,7 +18,7 @@ func spread(t *testing.T, s Store) []*schemas.Transition {
 	}
 	log[100].At = log[100].At/day*day + day - 1
 	log[101].At = log[100].At + 1
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 240, Changes: log}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 240, Changes: log}))
 	return log
 }
 
@@ -36,7 +37,7 @@ func wantChanges(t *testing.T, s Store, of store.Range, log []*schemas.Transitio
 		}
 	}
 	slices.SortFunc(want, func(a, b store.Entry) int { return a.Compare(&b) })
-	must(t, s.Changes(t.Context(), of, func(e *store.Entry) error { got = append(got, *e); return nil }))
+	must.Do(t, s.Changes(t.Context(), of, func(e *store.Entry) error { got = append(got, *e); return nil }))
 	if !slices.Equal(got, want) {
 		t.Fatalf("changes of %+v are %d\n%+v, want %d\n%+v", of, len(got), got, len(want), want)
 	}
@@ -69,7 +70,7 @@ func inForce(t *testing.T, s Store) {
 		}
 		for user := range schemas.UserID(10) { // 0: all
 			seen := 0
-			must(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
+			must.Do(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
 				seen++
 				want := newest[e.User]
 				if want == nil || user != 0 && e.User != user {
@@ -102,7 +103,7 @@ func presentForLonger(t *testing.T, s Store) {
 		change(2, Start+10*day, schemas.Away, schemas.Offline, schemas.Silent, schemas.Everyone),
 		change(3, Start+10*day, schemas.Offline, schemas.Online, schemas.FirstBeat, schemas.Everyone),
 	}
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: int64(len(log)), Changes: log}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: int64(len(log)), Changes: log}))
 	forget(t, s, Start+5*day)
 	for _, at := range []schemas.Millis{Start - 9*day, Start - 1, Start + 1, Start + 3*day} {
 		for user := range schemas.UserID(7) { // 0: all
@@ -115,7 +116,7 @@ func presentForLonger(t *testing.T, s Store) {
 	} {
 		for user := range schemas.UserID(6) { // 0: all
 			seen := map[schemas.UserID]schemas.State{}
-			must(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
+			must.Do(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
 				if _, twice := seen[e.User]; twice || e.At > at || (e.Visibility == schemas.Nobody) != (e.User == 5) {
 					t.Errorf("at %s user %d: %+v", at, e.User, e.Transition)
 				}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -44,7 +45,7 @@ func wantAcmeFrom(t *testing.T, s Store, begins schemas.Millis) {
 	}
 	for _, of := range []schemas.UserID{0, 1, 2, 3} {
 		found := map[schemas.UserID]int{}
-		must(t, s.Changes(t.Context(), store.Range{User: of}, func(e *store.Entry) error {
+		must.Do(t, s.Changes(t.Context(), store.Range{User: of}, func(e *store.Entry) error {
 			found[e.User]++
 			if e.User == 1 && e.At < begins {
 				t.Errorf("a change of %s is shown", e.At)
@@ -59,15 +60,15 @@ func wantAcmeFrom(t *testing.T, s Store, begins schemas.Millis) {
 	}
 	for _, user := range []schemas.UserID{1, 2, 3} {
 		page, err := s.History(t.Context(), store.HistoryQuery{User: user, Limit: 100})
-		if must(t, err); len(page.Changes) != count(user) {
+		if must.Do(t, err); len(page.Changes) != count(user) {
 			t.Errorf("the history of user %d has %d changes, want %d", user, len(page.Changes), count(user))
 		}
 		old, err := s.History(t.Context(), store.HistoryQuery{User: user, To: begins, Limit: 100})
-		if must(t, err); user == 1 && len(old.Changes) != 0 {
+		if must.Do(t, err); user == 1 && len(old.Changes) != 0 {
 			t.Errorf("the history before the edge has %d changes", len(old.Changes))
 		}
 		missed, err := s.Missed(t.Context(), store.MissedQuery{Users: []schemas.UserID{user}, After: []schemas.Version{1}, Limit: 1000})
-		must(t, err)
+		must.Do(t, err)
 		if last := missed.Changes[0].At; user == 1 && (last < begins || missed.Begins != begins) || user != 1 && missed.Begins != 0 {
 			t.Errorf("of user %d was missed what came from %s on, and the log begins at %s", user, last, missed.Begins)
 		}
@@ -99,8 +100,8 @@ func tenantsKeepTheirDays(t *testing.T, s Store) {
 	drop := func(days int, now time.Time) (dropped int64, pending []int64) {
 		t.Helper()
 		c := store.Cleaner{Log: s, Days: keepsOf(days), Dropped: func(n int64) { dropped += n }, Pending: func(n int64) { pending = append(pending, n) }}
-		must(t, c.Clean(t.Context(), now))
-		must(t, c.Clean(t.Context(), now))
+		must.Do(t, c.Clean(t.Context(), now))
+		must.Do(t, c.Clean(t.Context(), now))
 		return dropped, pending
 	}
 	// Nothing older is shown from the moment on at which the edge has moved, before anything is deleted.
@@ -123,14 +124,14 @@ func tenantsKeepTheirDays(t *testing.T, s Store) {
 	wantAcmeFrom(t, s, begins)
 	// A rebuild writes the topic again.
 	at, err := s.Position(t.Context(), 0)
-	must(t, err)
-	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: tenLong()}))
+	must.Do(t, err)
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: tenLong()}))
 	if sizes, err := s.TenantSizes(t.Context(), true); err != nil || sizes[1].Changes != 40-old {
 		t.Errorf("after a rebuild the stores keep %+v (%v)", sizes, err)
 	}
 	wantAcmeFrom(t, s, begins)
 	users, err := s.Users(t.Context(), []schemas.UserID{1})
-	if must(t, err); users[1].Since != Start+19*day+1000 {
+	if must.Do(t, err); users[1].Since != Start+19*day+1000 {
 		t.Errorf("user 1 is %+v", users[1])
 	}
 	// More days bring nothing back, the same ones cost no search, and none leave what there is.
@@ -161,7 +162,7 @@ func tenantsAreCleanedInSteps(t *testing.T, s Store) {
 	for n := int64(100); n >= 100; steps++ {
 		var err error
 		n, err = s.DropBefore(t.Context(), users, Start+300*60_000, 100)
-		must(t, err)
+		must.Do(t, err)
 		if left -= n; n > 100+3 { // of one instant there are four
 			t.Fatalf("a step has dropped %d changes", n)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -21,13 +22,13 @@ func erasedLeavesNothing(t *testing.T, s Store) {
 	append1 := func(changes ...*schemas.Transition) {
 		t.Helper()
 		at, err := s.Position(t.Context(), 0)
-		must(t, err)
-		must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: max(0, at.Next) + int64(len(changes)), Changes: changes}))
+		must.Do(t, err)
+		must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: max(0, at.Next) + int64(len(changes)), Changes: changes}))
 	}
 	nothing := func() {
 		t.Helper()
 		users, err := s.Users(t.Context(), []schemas.UserID{1, 2})
-		must(t, err)
+		must.Do(t, err)
 		if _, known := users[1]; known || len(users) != 1 {
 			t.Errorf("users %+v", users)
 		}
@@ -48,7 +49,7 @@ func erasedLeavesNothing(t *testing.T, s Store) {
 		t.Errorf("an import brought %d users back (%v)", n, err)
 	}
 	erased, err := s.Erased(t.Context())
-	if must(t, err); len(erased) != 1 || erased[1] != schemas.NewVersion(1, 100, 0) {
+	if must.Do(t, err); len(erased) != 1 || erased[1] != schemas.NewVersion(1, 100, 0) {
 		t.Errorf("erased are %v", erased)
 	}
 	for user, want := range []store.Erasure{1: {User: 1, Version: erased[1], Until: Start + 13*day}, 2: {}} {
@@ -57,11 +58,11 @@ func erasedLeavesNothing(t *testing.T, s Store) {
 		}
 	}
 	// Until the day of the receipt.
-	must(t, s.Maintain(context.Background(), (Start+13*day-1).Time()))
+	must.Do(t, s.Maintain(context.Background(), (Start+13*day-1).Time()))
 	if erased, err = s.Erased(t.Context()); err != nil || len(erased) != 1 {
 		t.Errorf("before the day: erased are %v (%v)", erased, err)
 	}
-	must(t, s.Maintain(t.Context(), (Start+13*day).Time()))
+	must.Do(t, s.Maintain(t.Context(), (Start+13*day).Time()))
 	if erased, err = s.Erased(t.Context()); err != nil || len(erased) != 0 {
 		t.Errorf("on the day: erased are %v (%v)", erased, err)
 	}
@@ -81,8 +82,8 @@ func erasedComesBack(t *testing.T, s Store) {
 		wantUsers(t, s, back)
 		for i := range all { // one by one, from other offsets
 			at, err := s.Position(t.Context(), 0)
-			must(t, err)
-			must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: all[i : i+1]}))
+			must.Do(t, err)
+			must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: all[i : i+1]}))
 		}
 	}
 }

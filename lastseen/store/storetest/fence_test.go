@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -15,7 +16,7 @@ func fencedWritesNothing(t *testing.T, s Store) {
 	wantNext(t, s, 0, store.Unknown)
 	wantUsers(t, s, nil)
 
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log[:10]}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log[:10]}))
 	for _, expected := range []int64{store.Unknown, 0, 9, 11, 20} {
 		wantFenced(t, s.Append(t.Context(), store.Batch{Expected: expected, Next: 30, Changes: log[10:]}))
 	}
@@ -26,10 +27,10 @@ func fencedWritesNothing(t *testing.T, s Store) {
 
 func againIsFenced(t *testing.T, s Store) {
 	first := store.Batch{Expected: store.Unknown, Next: 10, Changes: RandomLog(1, 4, 10)}
-	must(t, s.Append(t.Context(), first))
+	must.Do(t, s.Append(t.Context(), first))
 	wantFenced(t, s.Append(t.Context(), first))
 	second := store.Batch{Expected: 10, Next: 12}
-	must(t, s.Append(t.Context(), second))
+	must.Do(t, s.Append(t.Context(), second))
 	wantFenced(t, s.Append(t.Context(), second))
 }
 
@@ -80,7 +81,7 @@ func partitionsTogether(t *testing.T, s Store) {
 		}
 		return nil
 	})
-	must(t, errors.Join(errs...))
+	must.Do(t, errors.Join(errs...))
 	wantUsers(t, s, all)
 	wantLog(t, s, all)
 }

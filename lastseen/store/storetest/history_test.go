@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -27,7 +28,7 @@ func visits(user schemas.UserID, at ...schemas.Millis) []*schemas.Transition {
 
 func write(t *testing.T, s Store, log []*schemas.Transition) {
 	t.Helper()
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: int64(len(log)), Changes: log}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: int64(len(log)), Changes: log}))
 }
 
 func newestFirst(log []*schemas.Transition) []*schemas.Transition {
@@ -138,7 +139,7 @@ func hiddenTimesLeftOut(t *testing.T, s Store) {
 		wantPages(t, s, store.HistoryQuery{User: 7, Limit: limit}, want)
 	}
 	users, err := s.Users(t.Context(), []schemas.UserID{7})
-	must(t, err)
+	must.Do(t, err)
 	if u := users[7]; u.Since != after.At || u.LastSeen != show.At || u.LastActive != show.At {
 		t.Errorf("of who has shown again is kept %+v", u)
 	}
@@ -152,7 +153,7 @@ func historyAcrossDays(t *testing.T, s Store) {
 		"2026-12-31T23:59:59.999Z", "2027-01-01T00:00:00.000Z", "2038-01-19T03:14:08.000Z",
 	} {
 		instant, err := time.Parse(time.RFC3339, text)
-		must(t, err)
+		must.Do(t, err)
 		instants = append(instants, schemas.MillisOf(instant))
 	}
 	log := visits(7, instants...)

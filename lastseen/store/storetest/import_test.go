@@ -3,6 +3,7 @@ package storetest
 import (
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -11,7 +12,7 @@ func importCounts(t *testing.T, s Store) {
 	log := visits(1, 5_000_000)
 	write(t, s, log)
 	before, err := s.Users(t.Context(), []schemas.UserID{1})
-	must(t, err)
+	must.Do(t, err)
 	imports := func(want int64, users ...store.LastSeen) {
 		t.Helper()
 		if stored, err := s.Import(t.Context(), users); err != nil || stored != want {
@@ -23,7 +24,7 @@ func importCounts(t *testing.T, s Store) {
 	imports(1, store.LastSeen{User: 2, At: 4000})
 	imports(0)
 	users, err := s.Users(t.Context(), []schemas.UserID{1, 2, 3, 4})
-	must(t, err)
+	must.Do(t, err)
 	want := schemas.Current{User: 2, State: schemas.Offline, Since: 4000, LastSeen: 4000, Visibility: schemas.Everyone}
 	if users[1] != before[1] || users[2] != want || users[3].LastSeen != 1000 || len(users) != 3 {
 		t.Errorf("users are %+v, before %+v", users, before)
@@ -35,10 +36,10 @@ func importCounts(t *testing.T, s Store) {
 	wantNames(t, s)
 	// The first change replaces the import; a later time of last seen stays.
 	first := visits(3, 6_000_000)
-	must(t, s.Append(t.Context(), store.Batch{Partition: 7, Expected: store.Unknown, Next: 9, Changes: first}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Partition: 7, Expected: store.Unknown, Next: 9, Changes: first}))
 	imports(0, store.LastSeen{User: 3, At: 8_000_000})
 	users, err = s.Users(t.Context(), []schemas.UserID{3})
-	must(t, err)
+	must.Do(t, err)
 	if last := first[len(first)-1]; users[3].Version != last.Version || users[3].LastSeen != last.LastSeen {
 		t.Errorf("user 3 is %+v after %+v", users[3], last)
 	}
@@ -48,19 +49,19 @@ func importNames(t *testing.T, s Store) {
 	write(t, s, called(ann, visits(1, 5_000_000)))
 	for range 2 { // lines may be read twice
 		_, err := s.Import(t.Context(), []store.LastSeen{{User: 1, At: 9_000_000, Name: ann}, {User: 2, At: 3000, Name: bob}})
-		must(t, err)
+		must.Do(t, err)
 		wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
 	}
 	_, err := s.Import(t.Context(), []store.LastSeen{{User: 2, At: 3000, Name: eve}, {User: 3, At: 3000, Name: eve}})
-	must(t, err)
+	must.Do(t, err)
 	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob},
 		schemas.UserName{User: 3, Name: eve})
 	// An erased user does not get the name back.
 	at, err := s.Position(t.Context(), 0)
-	must(t, err)
-	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: []*schemas.Transition{erasing(1, Start+day, 100)}}))
+	must.Do(t, err)
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: []*schemas.Transition{erasing(1, Start+day, 100)}}))
 	_, err = s.Import(t.Context(), []store.LastSeen{{User: 1, At: 9_000_000, Name: ann}, {User: 4, At: 3000, Name: ann}})
-	must(t, err)
+	must.Do(t, err)
 	wantNames(t, s, schemas.UserName{User: 2, Name: bob}, schemas.UserName{User: 3, Name: eve},
 		schemas.UserName{User: 4, Name: ann})
 }

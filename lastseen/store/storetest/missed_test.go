@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -26,7 +27,7 @@ func visible(t *testing.T, log []*schemas.Transition) map[schemas.UserID][]*sche
 		if c.Visibility == schemas.Nobody {
 			delete(shown, user)
 		}
-		must(t, store.RedactHidden(newestFirst(shown[user]), func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
+		must.Do(t, store.RedactHidden(newestFirst(shown[user]), func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
 	}
 	return shown
 }
@@ -34,7 +35,7 @@ func visible(t *testing.T, log []*schemas.Transition) map[schemas.UserID][]*sche
 func wantMissed(t *testing.T, s Store, query store.MissedQuery, want []*schemas.Transition) {
 	t.Helper()
 	missed, err := s.Missed(t.Context(), query)
-	must(t, err)
+	must.Do(t, err)
 	if len(missed.Changes) != len(want) {
 		t.Fatalf("missed %+v are %d changes, want %d", query, len(missed.Changes), len(want))
 	}
@@ -102,13 +103,13 @@ func missedFromCutLog(t *testing.T, s Store) {
 	write(t, s, log)
 	query := store.MissedQuery{Users: []schemas.UserID{7}, After: []schemas.Version{0}, Limit: 10}
 	whole, err := s.Missed(t.Context(), query)
-	must(t, err)
+	must.Do(t, err)
 	if whole.Begins != 0 || len(whole.Changes) != 4 {
 		t.Fatalf("%d changes of a log that begins at %s", len(whole.Changes), whole.Begins)
 	}
 	forget(t, s, Start+2*day)
 	cut, err := s.Missed(t.Context(), query)
-	must(t, err)
+	must.Do(t, err)
 	if cut.Begins <= Start+day || cut.Begins > Start+2*day || len(cut.Changes) != 2 {
 		t.Fatalf("%d changes of a log that begins at %s", len(cut.Changes), cut.Begins)
 	}

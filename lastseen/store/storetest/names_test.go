@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -31,11 +32,11 @@ func wantNames(t *testing.T, s Store, want ...schemas.UserName) {
 		known[n.User] = n
 	}
 	got, err := s.Names(t.Context(), []schemas.UserID{1, 2, 3, 4, 5, 6, 7, 8, 9})
-	if must(t, err); !maps.Equal(got, known) {
+	if must.Do(t, err); !maps.Equal(got, known) {
 		t.Fatalf("the names are %v, want %v", got, known)
 	}
 	one, err := s.Names(t.Context(), nil)
-	if must(t, err); len(one) != 0 {
+	if must.Do(t, err); len(one) != 0 {
 		t.Fatalf("nobody is called %v", one)
 	}
 }
@@ -44,23 +45,23 @@ func namesOfChanges(t *testing.T, s Store) {
 	write(t, s, append(called(ann, visits(1, Start)), append(called(bob, visits(2, Start)), visits(3, Start)...)...))
 	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
 	at, err := s.Position(t.Context(), 0)
-	must(t, err)
+	must.Do(t, err)
 	// Of one batch as of two.
 	both := append(called(ann, visits(4, Start+9)), called(bob, visits(4, Start+99))...)
-	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 9, Changes: append(called(eve, visits(1, Start+9)), both...)}))
-	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next + 9, Next: at.Next + 18, Changes: called(ann, visits(1, Start+999))}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 9, Changes: append(called(eve, visits(1, Start+9)), both...)}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next + 9, Next: at.Next + 18, Changes: called(ann, visits(1, Start+999))}))
 	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob}, schemas.UserName{User: 4, Name: ann})
 }
 
 func namesOfTheTopic(t *testing.T, s Store) {
 	for range 2 { // the records may come again
-		must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1, Name: ann}, {User: 2, Name: bob}, {User: 1, Name: ann}}))
+		must.Do(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1, Name: ann}, {User: 2, Name: bob}, {User: 1, Name: ann}}))
 		wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
 	}
-	must(t, s.WriteNames(t.Context(), nil))
-	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1}, {User: 1, Name: bob}, {User: 2, Name: eve}, {User: 3, Name: ann}}))
+	must.Do(t, s.WriteNames(t.Context(), nil))
+	must.Do(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1}, {User: 1, Name: bob}, {User: 2, Name: eve}, {User: 3, Name: ann}}))
 	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 2, Name: bob}, schemas.UserName{User: 3, Name: ann})
-	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 2, Name: eve}, {User: 2}, {User: 3, Name: eve}}))
+	must.Do(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 2, Name: eve}, {User: 2}, {User: 3, Name: eve}}))
 	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 3, Name: ann})
 }
 
@@ -70,8 +71,8 @@ func namesOfErased(t *testing.T, s Store) {
 	append1 := func(changes ...*schemas.Transition) {
 		t.Helper()
 		at, err := s.Position(t.Context(), 0)
-		must(t, err)
-		must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: changes}))
+		must.Do(t, err)
+		must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: changes}))
 	}
 	append1(erasing(1, Start+day, 100))
 	append1(log...) // as after a reset of offsets
@@ -88,7 +89,7 @@ func usersOfTenants(t *testing.T, s Store) {
 	acme := func(text string) schemas.Name { return schemas.Name{Tenant: "acme", Text: text} }
 	first := append(called(ann, visits(1, Start)), append(called(acme("b"), visits(5, Start)), called(acme("a"), visits(2, Start, Start+day))...)...)
 	write(t, s, first)
-	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 9, Name: acme("c")}, {User: 7, Name: eve}}))
+	must.Do(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 9, Name: acme("c")}, {User: 7, Name: eve}}))
 	for _, c := range []struct {
 		tenant string
 		after  schemas.UserID
@@ -99,7 +100,7 @@ func usersOfTenants(t *testing.T, s Store) {
 		{"acme", 9, 2, nil}, {"", 0, 10, []schemas.UserID{1, 7}}, {"nobody", 0, 10, nil},
 	} {
 		names, err := s.NamesOfTenant(t.Context(), c.tenant, c.after, c.limit)
-		must(t, err)
+		must.Do(t, err)
 		var got []schemas.UserID
 		for _, n := range names {
 			if got = append(got, n.User); n.Name.Tenant != c.tenant {
@@ -115,7 +116,7 @@ func usersOfTenants(t *testing.T, s Store) {
 	away := visits(4, Start)[:1]
 	away[0].To = schemas.Away
 	more := append(append(called(acme("here"), visits(6, Start)[:1]), called(acme("away"), away)...), called(acme("hidden"), hidden)...)
-	must(t, s.Append(t.Context(), store.Batch{Expected: int64(len(first)), Next: int64(len(first) + len(more)), Changes: more}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: int64(len(first)), Next: int64(len(first) + len(more)), Changes: more}))
 	one, both := int64(len(visits(1, Start))), int64(len(visits(2, Start, Start+day)))
 	for changes, want := range map[bool][]store.TenantSize{
 		false: {{Tenant: "", Users: 2, Online: 1}, {Tenant: "acme", Users: 6, Online: 2, Away: 1}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -16,7 +17,7 @@ import (
 func wantForgotten(t *testing.T, s Store, at schemas.Millis, user schemas.UserID) {
 	t.Helper()
 	begins, err := s.LogBegins(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	told := 0
 	err = s.AsOf(t.Context(), at, user, func(*store.Entry) error { told++; return nil })
 	var forgotten *store.ForgottenError
@@ -54,7 +55,7 @@ func completeLog(t *testing.T, s Store) {
 func asOf(t *testing.T, s Store, at schemas.Millis, user schemas.UserID) map[schemas.UserID]store.Entry {
 	t.Helper()
 	told := map[schemas.UserID]store.Entry{}
-	must(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
+	must.Do(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
 		if _, twice := told[e.User]; twice || user != 0 && e.User != user || e.At > at || e.From != e.To {
 			t.Errorf("at %s of user %d: %+v", at, user, e.Transition)
 		}
@@ -88,13 +89,13 @@ func randomPast(t *testing.T, s Store) {
 	expected, edges := store.Unknown, map[schemas.Millis]bool{}
 	for stage := range stages {
 		through := (stage + 1) * length / stages
-		must(t, s.Append(t.Context(), store.Batch{Expected: expected, Next: int64(through), Changes: log[through-length/stages : through]}))
+		must.Do(t, s.Append(t.Context(), store.Batch{Expected: expected, Next: int64(through), Changes: log[through-length/stages : through]}))
 		expected = int64(through)
 		if stage > 0 { // up to what is hardly older than the newest change
 			forget(t, s, log[through-1-random.IntN(length/stages)].At)
 		}
 		begins, err := s.LogBegins(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		edges[begins] = true
 		written := log[:through]
 		kept := slices.DeleteFunc(slices.Clone(written), func(c *schemas.Transition) bool { return c.At < begins })

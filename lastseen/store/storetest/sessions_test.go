@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -71,14 +72,14 @@ func sessionsOfACutLog(t *testing.T, s Store) {
 		log.changes = all[:through]
 		written := through - random.IntN(10)
 		from := max(0, expected)
-		must(t, s.Append(t.Context(), store.Batch{Expected: expected, Next: int64(written), Changes: all[from:written]}))
+		must.Do(t, s.Append(t.Context(), store.Batch{Expected: expected, Next: int64(written), Changes: all[from:written]}))
 		expected = int64(written)
 		log.start = random.Int64N(int64(written))
 		if stage > 0 {
 			forget(t, s, all[written-1-random.IntN(written/2)].At)
 		}
 		begins, err := s.LogBegins(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		for n := range 24 {
 			from := all[random.IntN(through)].At + schemas.Millis(random.IntN(3)-1)
 			if n < 3 {

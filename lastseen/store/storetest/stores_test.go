@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -21,9 +22,9 @@ func openPostgres(t *testing.T, url string) Store {
 	t.Helper()
 	config := pgstore.Defaults()
 	config.URL, config.MaxConns = url, 4
-	must(t, pgstore.Migrate(t.Context(), config))
+	must.Do(t, pgstore.Migrate(t.Context(), config))
 	s, err := pgstore.Open(t.Context(), config)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -35,7 +36,7 @@ func openSQLite(t *testing.T, path string) Store {
 	config := sqlitestore.Defaults()
 	config.Path = path
 	s, err := sqlitestore.Open(t.Context(), config)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, s.Close()) })
 	return s
 }

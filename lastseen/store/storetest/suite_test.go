@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/importer"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/replay"
@@ -32,7 +33,7 @@ const day = schemas.Millis(24 * 60 * 60 * 1000)
 // forget drops what happened before the day of an instant; the retention is the default.
 func forget(t *testing.T, s Store, before schemas.Millis) {
 	t.Helper()
-	must(t, s.Maintain(t.Context(), before.Time().Add(pgstore.Defaults().AuditRetention)))
+	must.Do(t, s.Maintain(t.Context(), before.Time().Add(pgstore.Defaults().AuditRetention)))
 }
 
 func TestStoresKeepTheContract(t *testing.T) {
@@ -95,8 +96,8 @@ func TestStoresKeepTheContract(t *testing.T) {
 }
 
 func emptyBatchMovesOffset(t *testing.T, s Store) {
-	must(t, s.Append(t.Context(), store.Batch{Partition: 1, Expected: store.Unknown, Next: 3}))
-	must(t, s.Append(t.Context(), store.Batch{Partition: 1, Expected: 3, Next: 9}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Partition: 1, Expected: store.Unknown, Next: 3}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Partition: 1, Expected: 3, Next: 9}))
 	wantNext(t, s, 1, 9)
 }
 
@@ -104,7 +105,7 @@ func unknownPartition(t *testing.T, s Store) { wantNext(t, s, 5, store.Unknown) 
 
 func batchWritesAllThree(t *testing.T, s Store) {
 	log := RandomLog(1, 4, 20)
-	must(t, s.Append(t.Context(), store.Batch{Partition: 2, Expected: store.Unknown, Next: 25, Changes: log}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Partition: 2, Expected: store.Unknown, Next: 25, Changes: log}))
 	wantNext(t, s, 2, 25)
 	wantUsers(t, s, log)
 	wantLog(t, s, log)
@@ -120,14 +121,6 @@ func cancelledWritesNothing(t *testing.T, s Store) {
 	wantUsers(t, s, nil)
 }
 
-// must fails the test when there is an error.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func wantFenced(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrFenced) {
@@ -138,7 +131,7 @@ func wantFenced(t *testing.T, err error) {
 func wantNext(t *testing.T, s Store, partition int32, want int64) {
 	t.Helper()
 	at, err := s.Position(t.Context(), partition)
-	must(t, err)
+	must.Do(t, err)
 	if at.Next != want {
 		t.Fatalf("next offset of partition %d is %d, want %d", partition, at.Next, want)
 	}
@@ -159,7 +152,7 @@ func wantUsers(t *testing.T, s Store, log []*schemas.Transition) {
 		}
 	}
 	got, err := s.Users(t.Context(), ids)
-	must(t, err)
+	must.Do(t, err)
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("users are\n%+v, want\n%+v", got, want)
 	}
@@ -181,7 +174,7 @@ func wantLog(t *testing.T, s Store, log []*schemas.Transition) {
 		if c.Visibility == schemas.Nobody {
 			want[user] = nil
 		}
-		must(t, store.RedactHidden(want[user], func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
+		must.Do(t, store.RedactHidden(want[user], func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
 		wantHistory(t, s, store.HistoryQuery{User: user, Limit: len(log) + 1}, want[user])
 	}
 }
@@ -189,7 +182,7 @@ func wantLog(t *testing.T, s Store, log []*schemas.Transition) {
 func wantHistory(t *testing.T, s Store, query store.HistoryQuery, want []*schemas.Transition) store.Page {
 	t.Helper()
 	page, err := s.History(t.Context(), query)
-	must(t, err)
+	must.Do(t, err)
 	if len(page.Changes) != len(want) {
 		t.Fatalf("history %+v has %d changes, want %d", query, len(page.Changes), len(want))
 	}

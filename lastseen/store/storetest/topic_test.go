@@ -3,6 +3,7 @@ package storetest
 import (
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -13,16 +14,16 @@ var first, second, third = schemas.TopicID{1, 15: 255}, schemas.TopicID{2}, sche
 func wantPosition(t *testing.T, s Store, want store.Position) {
 	t.Helper()
 	at, err := s.Position(t.Context(), 0)
-	must(t, err)
+	must.Do(t, err)
 	if at != want {
 		t.Fatalf("the position is %+v, want %+v", at, want)
 	}
 }
 
 func topicIsKept(t *testing.T, s Store) {
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
 	wantPosition(t, s, store.Position{Next: 10, Topic: first})
-	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first, Latest: 5, LogEpoch: 3}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first, Latest: 5, LogEpoch: 3}))
 	at := store.Position{Next: 20, Topic: first, Latest: 5, LogEpoch: 3}
 	wantPosition(t, s, at)
 	for topic, want := range map[schemas.TopicID]int64{first: 20, second: store.Unknown, {}: 20} {
@@ -33,10 +34,10 @@ func topicIsKept(t *testing.T, s Store) {
 }
 
 func topicIsFilledIn(t *testing.T, s Store) {
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}))
 	wantPosition(t, s, store.Position{Next: 10})
 	wantFenced(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
-	must(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first}))
 	wantPosition(t, s, store.Position{Next: 20, Topic: first})
 }
 
@@ -44,14 +45,14 @@ func topicIsFilledIn(t *testing.T, s Store) {
 // the old log expects the store.
 func topicRecreated(t *testing.T, s Store) {
 	log := RandomLog(1, 4, 60)
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
 	again := store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}
-	must(t, s.Append(t.Context(), again))
+	must.Do(t, s.Append(t.Context(), again))
 	wantPosition(t, s, store.Position{Next: 0, Topic: second})
 	wantFenced(t, s.Append(t.Context(), again))
 	zombie := store.Batch{Expected: 20, ExpectedTopic: first, Next: 30, Topic: first, Changes: log[50:]}
 	wantFenced(t, s.Append(t.Context(), zombie))
-	must(t, s.Append(t.Context(), store.Batch{Expected: 0, ExpectedTopic: second, Next: 20, Topic: second, Changes: log[20:40]}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 0, ExpectedTopic: second, Next: 20, Topic: second, Changes: log[20:40]}))
 	wantFenced(t, s.Append(t.Context(), zombie))
 	zombie.ExpectedTopic = third
 	wantFenced(t, s.Append(t.Context(), zombie))
@@ -66,8 +67,8 @@ func topicRecreated(t *testing.T, s Store) {
 // change stand at different offsets: neither is what makes a row of the log.
 func offsetsOfTwoTopics(t *testing.T, s Store) {
 	log := RandomLog(2, 4, 30)
-	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
-	must(t, s.Append(t.Context(), store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}))
 	// As the detector publishes them after the heartbeats were recreated as well: the
 	// same offsets in a new log epoch.
 	later := make([]*schemas.Transition, 10)
@@ -76,10 +77,10 @@ func offsetsOfTwoTopics(t *testing.T, s Store) {
 		copied.Version = schemas.NewVersion(2, int64(i), 0)
 		later[i] = &copied
 	}
-	must(t, s.Append(t.Context(), store.Batch{Expected: 0, ExpectedTopic: second, Next: 10, Topic: second, Changes: later}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 0, ExpectedTopic: second, Next: 10, Topic: second, Changes: later}))
 	// And the new log read again from its start, in other cuts.
-	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: second, Next: 7, Topic: second, Changes: later[:7]}))
-	must(t, s.Append(t.Context(), store.Batch{Expected: 7, ExpectedTopic: second, Next: 10, Topic: second, Changes: later[7:]}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: second, Next: 7, Topic: second, Changes: later[:7]}))
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 7, ExpectedTopic: second, Next: 10, Topic: second, Changes: later[7:]}))
 	all := append(append([]*schemas.Transition{}, log[:20]...), later...)
 	wantUsers(t, s, all)
 	wantLog(t, s, all)

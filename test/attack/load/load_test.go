@@ -16,6 +16,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -59,7 +60,7 @@ func TestAttacksFromFourProcessesDoNotHarmHonestUsers(t *testing.T) {
 		t.Skip("takes minutes of an idle machine: .ci/attack runs it")
 	}
 	file := filepath.Join(t.TempDir(), "secret")
-	testkit.Check(t, os.WriteFile(file, []byte(secret), 0o600))
+	must.Do(t, os.WriteFile(file, []byte(secret), 0o600))
 	server := testkit.NewDev(t, "--auth-secret-file", file, "--redis", redistest.Own(t).Addr)
 	server.Up()
 
@@ -76,7 +77,7 @@ func TestAttacksFromFourProcessesDoNotHarmHonestUsers(t *testing.T) {
 		p := exec.CommandContext(t.Context(), "nice", "-n", attackersNice, os.Args[0], "-attack.as", name,
 			"-attack.at", strings.Join([]string{server.Listen, server.Admin, server.Broker}, ","), "-attack.for", attacked.String())
 		p.Stdout, p.Stderr = os.Stdout, os.Stderr
-		testkit.Check(t, p.Start())
+		must.Do(t, p.Start())
 		processes[name] = p
 	}
 	during := honest.phase(t.Context(), "during", *attacked)
