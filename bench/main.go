@@ -5,7 +5,7 @@
 //
 // # Flow
 //
-//	main ─▶ loadtest.Flags.Measure ─▶ liveness │ detector │ pipeline │ live │ … ─▶ Report (text, JSON, Markdown)
+//	main ─▶ loadtest.Flags.Measure ─▶ liveness │ detector │ pipeline │ live │ … ─▶ Report (output.Write)
 //	              │
 //	              └─ Kafka: --brokers, or a stand-in in another process (loadtest.Rig)
 //

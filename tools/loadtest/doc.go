@@ -5,7 +5,7 @@
 //
 // # Flow
 //
-//	Flags.Measure ─▶ Bench.Run ─▶ Rig (topics of its own, stand-ins in another process) ─▶ Report (text, JSON, Markdown)
+//	Flags.Measure ─▶ Bench.Run ─▶ Rig (topics of its own, stand-ins in another process) ─▶ Report (output.Write)
 //
 // Production code is measured, unchanged: the same loops, the same settings unless a bench says
 // so. Figures depend on what else the machine does, so every result carries the load average.

@@ -43,13 +43,18 @@ func (f *Flags) Measure(ctx context.Context, version string, process []string, b
 }
 
 func (f *Flags) write(out io.Writer, report *Report) error {
-	switch f.Output {
-	case output.JSON:
+	if f.Output == output.JSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(report)
-	case output.TableFormat:
-		return report.WriteText(out)
 	}
-	return output.Write(out, f.Output, report.rows(), figureColumns)
+	err := output.Write(out, f.Output, report.rows(), figureColumns)
+	for _, result := range report.Results {
+		for _, note := range result.Notes {
+			if f.Output == output.TableFormat && err == nil {
+				_, err = fmt.Fprintln(out, note)
+			}
+		}
+	}
+	return err
 }

@@ -26,10 +26,12 @@ func (r *Report) rows() iter.Seq2[figureRow, error] {
 }
 
 var figureColumns = []output.Column[figureRow]{
-	{Name: "bench", Value: func(f figureRow) any { return f.Bench }},
-	{Name: "name", Value: func(f figureRow) any { return f.Name }},
+	{Name: "bench", Head: "BENCH", Value: func(f figureRow) any { return f.Bench }},
+	{Name: "name", Head: "FIGURE", Value: func(f figureRow) any { return f.Name }},
 	{Name: "value", Value: func(f figureRow) any { return f.Value }},
-	{Name: "unit", Value: func(f figureRow) any { return f.Unit }},
+	{Head: "VALUE", Value: func(f figureRow) any { return Number(f.Value) }},
+	{Name: "unit", Head: "UNIT", Value: func(f figureRow) any { return f.Unit }},
+	{Head: "TARGET", Value: func(f figureRow) any { return f.target() }},
 	{Name: "target", Value: func(f figureRow) any { return unlessZero(f.Target) }},
 	{Name: "less_is_better", Value: func(f figureRow) any { return f.Less }},
 }

@@ -14,6 +14,7 @@ func TestFiguresAreRowsOfEveryFormat(t *testing.T) {
 	r := &Report{Results: []Result{{Name: "pipeline"}, {Name: "silence"}}}
 	r.Results[0].Add("beats a second", 1234.5, "/s").AtLeast(1000)
 	r.Results[1].Add("late", 0.25, "ms").LessIsBetter()
+	r.Results[1].Note("On a busy machine.")
 	written := func(format string) []byte {
 		var out bytes.Buffer
 		if err := (&Flags{Output: format}).write(&out, r); err != nil {
@@ -47,7 +48,14 @@ func TestFiguresAreRowsOfEveryFormat(t *testing.T) {
 	if want := []row{{"pipeline", 1234.5, &thousand, false}, {"silence", 0.25, nil, true}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Parquet has %+v, %v", got, err)
 	}
-	if len(written("table")) == 0 {
-		t.Error("there is no table")
+	const table = "BENCH     FIGURE          VALUE  UNIT  TARGET\n" +
+		"pipeline  beats a second  1,234  /s    ≥ 1,000 ✓\nsilence   late            0.25   ms    -\nOn a busy machine.\n"
+	if got := string(written("table")); got != table {
+		t.Errorf("the table is\n%swant\n%s", got, table)
+	}
+	for what, f := range map[string]Figure{"≥ 10.0 ✗": {Value: 9, Target: 10}, "≤ 1,000 ✗": {Value: 2500, Target: 1000, Less: true}, "≤ 50.0 ✓": {Value: 50, Target: 50, Less: true}} {
+		if got := f.target(); got != what {
+			t.Errorf("%+v has the target %q, want %q", f, got, what)
+		}
 	}
 }

@@ -1,32 +1,8 @@
 package loadtest
 
-import (
-	"fmt"
-	"io"
-	"strconv"
-	"strings"
-)
+import "strconv"
 
-// WriteText writes the report for a terminal.
-func (r *Report) WriteText(out io.Writer) error {
-	var b strings.Builder
-	for _, result := range r.Results {
-		fmt.Fprintf(&b, "%s: %s\n", result.Name, result.What)
-		for _, f := range result.Figures {
-			line := fmt.Sprintf("  %-52s %12s %-9s", f.Name, Number(f.Value), f.Unit)
-			if f.Target != 0 {
-				line += "  target " + f.target()
-			}
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-		}
-		for _, note := range result.Notes {
-			fmt.Fprintf(&b, "  %s\n", note)
-		}
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
+// target is what a table says of the target: "≥ 15.0 ✓".
 func (f *Figure) target() string {
 	if f.Target == 0 {
 		return ""
