@@ -1,6 +1,10 @@
 package liveness
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // block is the scratch of applyBeats.
 type block struct {
@@ -8,6 +12,7 @@ type block struct {
 	missed     [blockRows]uint8  // rows whose users have to be searched for
 	hashes     [blockRows]uint64 // of those
 	found      [blockRows]uint32 // their entries
+	many       [blockRows]*roomy // users of those who do not fit in them
 	follow     uint32            // the entry after that of the row before
 	prefetched uint32
 }
@@ -105,6 +110,15 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	if b.entries[n-1] != none {
 		b.follow = b.entries[n-1] + 1
 	}
+	many := b.many[:0]
+	for _, e := range b.entries[:n] {
+		if e != none && m.store.hot(e).flags&flagMany != 0 {
+			many = append(many, *m.many.at(m.store.hot(e).active))
+		}
+	}
+	for _, u := range many { // three lines of the cache
+		loaded += uint32(u.id) + u.flaps.leftOut + uint32(u.room[0].device)
+	}
 	b.prefetched = loaded
 }
 
@@ -114,7 +128,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
 	want := flagPresent | flags(beat.Kind)<<shiftKind | flags(1)<<(beat.Kind-1)<<shiftKinds
 	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life || beat.Bye {
-		return false
+		return h.flags&flagMany != 0 && h.user == beat.User && m.repeatsOneOf(m.stored(h), beat, life)
 	}
 	// Log time since the newest report; presence time is never more.
 	since := presence(now-h.seen) - presence(beat.Age)
@@ -136,6 +150,30 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 		return false
 	}
 	h.seen, h.active = b, b-stamp(beat.Idle)
+	return true
+}
+
+// repeatsOneOf is repeats for a user who does not fit in an entry, and has several devices. It does what report and
+// save do where nothing changes but the times of one report. Users who may be unheard are left to them.
+func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
+	i := u.only(beat.Device)
+	if len(u.reports) < 2 || i < 0 || beat.Bye || m.gateways.lives[life].lostAt != 0 {
+		return false
+	}
+	m.use(u.tenant)
+	b, before := m.clock.now-beat.Age, u.reports[i]
+	after := report{device: before.device, kind: before.kind, life: life, seen: b, active: b - beat.Idle}
+	at := m.clock.at(b)
+	switch {
+	case before.bye || before.kind != beat.Kind || before.life != life || b < before.seen || at+m.presentFor <= m.evaluated,
+		m.activeUntil(&after) < m.activeUntil(&before), // the timer may have to come forward
+		u.state != schemas.Online && (u.state != schemas.Away || m.activeUntil(&after) > m.evaluated),
+		m.announce && u.presentKinds() != u.kinds,
+		m.nextBefore(u) <= at:
+		return false
+	}
+	u.reports = append(slices.Delete(u.reports, i, i+1), after)
+	u.lastSeen = max(u.lastSeen, b)
 	return true
 }
 

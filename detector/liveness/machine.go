@@ -79,11 +79,11 @@ type Machine struct {
 
 	clock      clock
 	base       schemas.Millis // of stamps
-	olds       olds
+	olds       slab[oldTimes]
 	index      index
 	store      store
 	wheel      wheel
-	many       map[uint32]*user // users who do not fit in an entry
+	many       slab[*roomy] // users who do not fit in an entry
 	hidden     map[schemas.UserID]hiddenUser
 	privacy    map[schemas.UserID]privacyRecord
 	fading     usersAt // when the next tick looks at a privacy record
@@ -134,7 +134,7 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 	m := &Machine{
 		MostDue: MostDue, partition: partition, partitions: partitions, logEpoch: logEpoch,
 		bases: []schemas.EpochBase{{LogEpoch: logEpoch}}, index: newIndex(key),
-		many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, privacy: map[schemas.UserID]privacyRecord{}, gateways: newGateways(),
+		hidden: map[schemas.UserID]hiddenUser{}, privacy: map[schemas.UserID]privacyRecord{}, gateways: newGateways(),
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policy = schemas.PolicyInForce{Policy: policy}
@@ -325,7 +325,7 @@ func (m *Machine) Counts() Counts {
 
 // Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
-	const perMany, perHidden, perPrivacy = 320, 48, 72
-	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany +
+	const perMany, perHidden, perPrivacy = 192, 48, 72
+	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes(24) + m.many.bytes(8) + m.many.used*perMany +
 		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy
 }

@@ -95,24 +95,27 @@ func TestARepeatThatWaitedWhileItsUserTurnedAwayMakesNobodyOnlineAgain(t *testin
 func BenchmarkBeats(b *testing.B) {
 	for _, users := range []int{1_000_000, 10_000_000} {
 		for _, order := range []string{"same", "shuffled"} {
-			b.Run(fmt.Sprintf("users=%dM/order=%s", users/1_000_000, order), func(b *testing.B) { benchmarkBeats(b, users, order == "shuffled") })
+			b.Run(fmt.Sprintf("users=%dM/order=%s", users/1_000_000, order), func(b *testing.B) { benchmarkBeats(b, users, 1, order == "shuffled") })
 		}
 	}
+	b.Run("users=1M/devices=2", func(b *testing.B) { benchmarkBeats(b, 1_000_000, 2, true) })
 }
 
-// benchmarkBeats measures repeated beats. In the same order is what gateways send
+// benchmarkBeats measures repeated beats of all devices of the users. In the same order is what gateways send
 // whose devices beat at regular intervals; shuffled, every frame names users that
 // came at other times, which is the worst there is.
-func benchmarkBeats(b *testing.B, users int, shuffled bool) {
+func benchmarkBeats(b *testing.B, users, devices int, shuffled bool) {
 	const rows = 1000
+	all := users * devices
 	m := New(Defaults(), 0, 1, 1, 0)
 	var out Output
 	var frame schemas.Frame
 	beats := make([]schemas.Beat, rows)
 	frames := func(user func(n int) int) (values [][]byte) {
-		for first := 0; first < users; first += rows {
+		for first := 0; first < all; first += rows {
 			for i := range beats {
-				beats[i] = schemas.Beat{User: schemas.UserID(user(first+i) + 1), Device: 7, Kind: schemas.Mobile, Age: schemas.Millis(i % 100)}
+				n := user(first + i)
+				beats[i] = schemas.Beat{User: schemas.UserID(n%users + 1), Device: schemas.DeviceID(7 + n/users), Kind: schemas.Mobile, Age: schemas.Millis(i % 100)}
 			}
 			values = append(values, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
 		}
@@ -141,7 +144,7 @@ func benchmarkBeats(b *testing.B, users int, shuffled bool) {
 		advance(n)
 	}
 	if shuffled {
-		order := rand.New(rand.NewPCG(1, 2)).Perm(users)
+		order := rand.New(rand.NewPCG(1, 2)).Perm(all)
 		values = frames(func(n int) int { return order[n] })
 		for n, v := range values { // timers and times settle into the new order
 			apply(v)

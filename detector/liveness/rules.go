@@ -92,6 +92,14 @@ func (m *Machine) lookAhead(u *user, upTo presence) {
 	m.ahead = false
 }
 
+// nextBefore is the earliest limit of u that lookAhead sees.
+func (m *Machine) nextBefore(u *user) presence {
+	m.ahead = true
+	limit := m.next(u)
+	m.ahead = false
+	return limit
+}
+
 // settle publishes what is due for u at limits up to and including upTo.
 func (m *Machine) settle(u *user, upTo presence) {
 	for limit := m.next(u); limit <= upTo; limit = m.next(u) {

@@ -40,41 +40,6 @@ func (m *Machine) instant(s stamp) schemas.Millis {
 // oldTimes are instants of a user some of which lie before the base.
 type oldTimes struct{ since, lastActive, active schemas.Millis }
 
-// olds keeps oldTimes, 24 bytes each, in chunks so that growth moves nothing.
-type olds struct {
-	chunks [][]oldTimes
-	free   []uint32
-	used   int
-}
-
-const oldsPerChunk = 512
-
-func (o *olds) at(i uint32) *oldTimes { return &o.chunks[i/oldsPerChunk][i%oldsPerChunk] }
-
-func (o *olds) add(t oldTimes) uint32 {
-	if len(o.free) == 0 {
-		first := uint32(len(o.chunks) * oldsPerChunk)
-		o.chunks = append(o.chunks, make([]oldTimes, oldsPerChunk))
-		for i := first + oldsPerChunk; i > first; i-- {
-			o.free = append(o.free, i-1)
-		}
-	}
-	i := o.free[len(o.free)-1]
-	o.free = o.free[:len(o.free)-1]
-	*o.at(i) = t
-	o.used++
-	return i
-}
-
-func (o *olds) remove(i uint32) {
-	o.free = append(o.free, i)
-	if o.used--; o.used == 0 {
-		*o = olds{}
-	}
-}
-
-func (o *olds) bytes() int { return len(o.chunks)*(oldsPerChunk*24+24) + 4*cap(o.free) }
-
 // rebase moves the base, and all stamps, if now is far from it. It walks over all users, once in
 // twelve days of log time or after a long absence.
 func (m *Machine) rebase(now schemas.Millis) {

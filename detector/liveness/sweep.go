@@ -90,7 +90,7 @@ func (m *Machine) takeSeen(e uint32, since schemas.Millis, out *schemas.Seen) {
 		out.Devices = append(out.Devices,
 			schemas.SeenDevice{Device: h.device, Kind: h.flags.kind(), State: h.flags.state(), At: seen})
 	} else {
-		u := m.many[e]
+		u := m.stored(h)
 		if u.lastSeen <= since || u.flaps.waiting != nil && u.flaps.waiting.hidden {
 			return
 		}

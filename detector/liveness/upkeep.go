@@ -57,10 +57,6 @@ func (m *Machine) moveEntry(from, to uint32) {
 	*m.store.hot(to), *m.store.cold(to) = h, *m.store.cold(from)
 	m.store.used[to/chunkEntries]++
 	m.store.live++
-	if h.flags&flagMany != 0 {
-		m.many[to] = m.many[from]
-		delete(m.many, from)
-	}
 	m.store.remove(from)
 	if at, counts := m.armedAt(to); counts {
 		m.wheel.add(at, to)

@@ -1,10 +1,6 @@
 package liveness
 
-import (
-	"slices"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // report is the newest report of one device through one gateway, decoded. A device that is heard
 // through several gateways has several reports.
@@ -75,6 +71,19 @@ func (u *user) index(device schemas.DeviceID, life uint16, live bool) int {
 	return -1
 }
 
+// only finds the report of a device that has no other; -1: it has none, or several.
+func (u *user) only(device schemas.DeviceID) int {
+	found := -1
+	for i := range u.reports {
+		if u.reports[i].device == device && found >= 0 {
+			return -1
+		} else if u.reports[i].device == device {
+			found = i
+		}
+	}
+	return found
+}
+
 // presentKinds is the set of kinds of the present devices.
 func (u *user) presentKinds() schemas.KindSet {
 	var kinds schemas.KindSet
@@ -120,6 +129,22 @@ func (u *user) simple(base schemas.Millis) bool {
 	return false
 }
 
+// roomy is a user with room for the reports of most: both are read together.
+type roomy struct {
+	user
+	room [2]report
+}
+
+// keep stores a copy of u, and returns its number.
+func (m *Machine) keep(u *user) uint32 {
+	s := &roomy{user: *u}
+	s.reports = append(s.room[:0], u.reports...)
+	return m.many.add(s)
+}
+
+// stored is the user of an entry with flagMany.
+func (m *Machine) stored(h *hot) *user { return &(*m.many.at(h.active)).user }
+
 // reset makes u an unknown user.
 func (u *user) reset(id schemas.UserID) {
 	*u = user{id: id, state: schemas.Offline, reports: u.reports[:0]}
@@ -132,7 +157,7 @@ func (m *Machine) load(e uint32, u *user) *user {
 	}
 	h := m.store.hot(e)
 	if h.flags&flagMany != 0 {
-		u = m.many[e]
+		u = m.stored(h)
 		m.use(u.tenant)
 		return u
 	}
@@ -193,16 +218,14 @@ func (m *Machine) encode(e uint32, u *user) {
 			m.olds.remove(c.since)
 		}
 		if h.flags&flagMany == 0 {
-			stored := *u
-			stored.reports = slices.Clone(u.reports)
-			m.many[e] = &stored
+			h.active = m.keep(u)
 		}
-		h.seen, h.active, h.device, c.since, c.lastActive = noInstant, noInstant, 0, noInstant, noInstant
+		h.seen, h.device, c.since, c.lastActive = noInstant, 0, noInstant, noInstant
 		h.flags = f | flagMany
 		return
 	}
 	if h.flags&flagMany != 0 {
-		delete(m.many, e)
+		m.many.remove(h.active)
 	}
 	h.seen, h.device, h.active = m.stampOf(u.lastSeen), u.last, noInstant
 	times := oldTimes{since: u.since, lastActive: u.lastActive}
@@ -255,7 +278,7 @@ func (m *Machine) forget(e uint32, u *user) {
 	m.recount(u.id, m.store.hot(e).flags, 0)
 	switch f := m.store.hot(e).flags; {
 	case f&flagMany != 0:
-		delete(m.many, e)
+		m.many.remove(m.store.hot(e).active)
 	case f&flagOld != 0:
 		m.olds.remove(m.store.cold(e).since)
 	}
