@@ -17,9 +17,10 @@
 //
 // A user costs one entry in a dense array (a hot and a cold part, 36 bytes), one slot of 4 bytes in
 // an extendible hash index, and one timer of 4 bytes in a lazy wheel. A repeated beat of a user's
-// only device finds the entry and writes it. The timer finds out when it fires. A user with
-// anything unusual (several devices, changes that wait) is decoded into a user, handled by the rules
-// in rules.go, report.go, judge.go and publish.go, and encoded again.
+// only device finds the entry and writes it. The timer finds out when it fires. A user who does not fit
+// in an entry (several devices, changes that wait) costs about 220 bytes more; a repeated beat of one of several
+// devices writes its report. Anything else is decoded into a user, handled by the rules in rules.go, report.go,
+// judge.go and publish.go, and encoded again.
 //
 // # Ownership
 //
