@@ -47,8 +47,8 @@ type Config struct {
 
 	// TickInterval is how often the owner of a partition appends a tick [250ms].
 	TickInterval time.Duration
-	// CommitInterval is the least time between the starts of two publishing commits [20ms]. At
-	// least a quarter of it lies between the end of one and the start of the next.
+	// CommitInterval is the least time between the starts of two publishing commits [10ms]. They are up to twice as
+	// far apart where one takes more than half of it; half of it lies between the end of one and the start of the next.
 	CommitInterval time.Duration
 	// IdleCommitInterval bounds how long consumed offsets wait while there is nothing to publish
 	// [1s].
@@ -94,7 +94,7 @@ func (c Config) WithDefaults() Config {
 	set(&c.Prefix, schemas.DefaultPrefix)
 	set(&c.ClientID, "stillhere")
 	set(&c.TickInterval, 250*time.Millisecond)
-	set(&c.CommitInterval, 20*time.Millisecond)
+	set(&c.CommitInterval, 10*time.Millisecond)
 	set(&c.IdleCommitInterval, time.Second)
 	set(&c.WatermarkInterval, time.Second)
 	set(&c.SessionTimeout, 6*time.Second)

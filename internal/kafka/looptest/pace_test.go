@@ -53,30 +53,26 @@ func commitGaps(w *world, takes time.Duration) []time.Duration {
 	return gaps
 }
 
-func TestCommitsOfAQuickBrokerBeginAnIntervalApart(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		gaps := commitGaps(w, 0)
-		for _, gap := range gaps {
-			if gap < 20*time.Millisecond || gap > 26*time.Millisecond {
-				w.Errorf("%s from one commit to the next; want 20 ms and at most a beat more: %v", gap, gaps)
-				break
-			}
-		}
-	})
-}
-
-func TestCommitsOfASlowBrokerFollowOneAnotherAfterAQuarterOfTheInterval(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
-		const takes = 50 * time.Millisecond
-		gaps := commitGaps(w, takes)
-		if len(gaps) < 10 {
-			w.Fatalf("only %d commits", len(gaps)+1)
-		}
-		for _, gap := range gaps[:len(gaps)-1] { // the last may have been the end of it
-			if gap < takes+5*time.Millisecond || gap > takes+11*time.Millisecond {
-				w.Errorf("%s from one commit to the next; want 50 ms and 5 to 11 more: %v", gap, gaps)
-				break
-			}
-		}
-	})
+func TestCommitsBeginTwiceAsFarApartAsTheyTakeWithinBounds(t *testing.T) {
+	for _, c := range []struct{ takes, least time.Duration }{
+		{0, 10 * time.Millisecond},
+		{8 * time.Millisecond, 16 * time.Millisecond},
+		{12 * time.Millisecond, 20 * time.Millisecond},
+		{50 * time.Millisecond, 55 * time.Millisecond}, // half the interval after the end
+	} {
+		t.Run(c.takes.String(), func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				gaps := commitGaps(w, c.takes)
+				if len(gaps) < 10 {
+					w.Fatalf("only %d commits", len(gaps)+1)
+				}
+				for _, gap := range gaps[:len(gaps)-1] { // the last may have been the end of it
+					if gap < c.least || gap > c.least+6*time.Millisecond {
+						w.Errorf("%s from one commit to the next; want %s and at most a beat more: %v", gap, c.least, gaps)
+						break
+					}
+				}
+			})
+		})
+	}
 }

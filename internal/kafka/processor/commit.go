@@ -21,7 +21,7 @@ func (s *session) pending() bool { return !s.offsetSince.IsZero() }
 func (s *session) dueAt() time.Time {
 	due := s.offsetSince.Add(s.Config.IdleCommitInterval)
 	if !s.outputSince.IsZero() {
-		soon := s.lastBegun.Add(s.Config.CommitInterval)
+		soon := s.lastBegun.Add(s.spacing())
 		if settled := s.lastCommit.Add(linger(s.Config)); settled.After(soon) {
 			soon = settled
 		}
@@ -32,11 +32,17 @@ func (s *session) dueAt() time.Time {
 	return due
 }
 
+// spacing is the least time between the starts of two publishing commits: twice as long as the last one took, between
+// once and twice Config.CommitInterval. So brokers that are busy get fewer transactions.
+func (s *session) spacing() time.Duration {
+	return min(max(s.Config.CommitInterval, 2*s.lastCommit.Sub(s.lastBegun)), 2*s.Config.CommitInterval)
+}
+
 // linger is how long output after a commit waits for more, unless it is to be committed before.
 // Meanwhile the brokers write the markers of the last transaction, which delays an earlier write
 // of the next one, and records that were appended during the commit are fetched. Records that are
 // written together cost one request, and one to the transaction coordinator.
-func linger(c kafka.Config) time.Duration { return c.CommitInterval / 4 }
+func linger(c kafka.Config) time.Duration { return c.CommitInterval / 2 }
 
 // due reports whether to commit.
 func (s *session) due() bool {
