@@ -116,7 +116,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 			many = append(many, *m.many.at(m.store.hot(e).active))
 		}
 	}
-	for _, u := range many { // three lines of the cache
+	for _, u := range many { // a field in each of the three lines of the cache that have the user
 		loaded += uint32(u.id) + u.flaps.leftOut + uint32(u.room[0].device)
 	}
 	b.prefetched = loaded
@@ -166,14 +166,16 @@ func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 	at := m.clock.at(b)
 	switch {
 	case before.bye || before.kind != beat.Kind || before.life != life || b < before.seen || at+m.presentFor <= m.evaluated,
-		m.activeUntil(&after) < m.activeUntil(&before), // the timer may have to come forward
-		u.state != schemas.Online && (u.state != schemas.Away || m.activeUntil(&after) > m.evaluated),
+		m.activeUntil(&after) < m.activeUntil(&before),   // the timer may have to come forward
+		u.state == schemas.Online && m.idleFrom(u) <= at, // by a policy that came after the beat
+		u.state == schemas.Away && m.activeUntil(&after) > m.evaluated, u.state == schemas.Offline,
 		m.announce && u.presentKinds() != u.kinds,
 		m.nextBefore(u) <= at:
 		return false
 	}
 	u.reports = append(slices.Delete(u.reports, i, i+1), after)
 	u.lastSeen = max(u.lastSeen, b)
+	m.refill(u)
 	return true
 }
 

@@ -120,7 +120,7 @@ func (s *store) grow() {
 
 // remove frees an entry.
 func (s *store) remove(e uint32) {
-	s.hot(e).user = 0
+	*s.hot(e) = hot{}
 	s.used[e/chunkEntries]--
 	s.live--
 	s.free = append(s.free, e)
