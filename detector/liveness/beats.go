@@ -116,7 +116,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 			many = append(many, *m.many.at(m.store.hot(e).active))
 		}
 	}
-	for _, u := range many { // a field in each of the three lines of the cache that have the user
+	for _, u := range many { // one load for each of the three cache lines of a user
 		loaded += uint32(u.id) + u.flaps.leftOut + uint32(u.room[0].device)
 	}
 	b.prefetched = loaded
@@ -153,7 +153,7 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 	return true
 }
 
-// repeatsOneOf is repeats for a user who does not fit in an entry, and has several devices. It does what report and
+// repeatsOneOf is repeats for a user who does not fit in an entry, and has several reports. It does what report and
 // save do where nothing changes but the times of one report. Users who may be unheard are left to them.
 func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 	i := u.only(beat.Device)

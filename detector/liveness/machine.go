@@ -325,6 +325,7 @@ func (m *Machine) Counts() Counts {
 
 // Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
+	// Reports beyond the second of a user are left out.
 	const perMany, perHidden, perPrivacy = 192, 48, 72
 	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes(24) + m.many.bytes(8) + m.many.used*perMany +
 		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy

@@ -3,8 +3,6 @@
 package process_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -111,6 +109,5 @@ func (w *textWorld) visited(users []schemas.UserID, came schemas.Millis) {
 			out = append(out, schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(user, testkit.DevPartitions), Key: user.Key(), Value: t.Encode()})
 		}
 	}
-	err := producer.AppendSync(w.Context(), out...)
-	must.Do(w, errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))))
+	must.Do(w, producer.AppendSync(w.Context(), out...))
 }

@@ -3,7 +3,6 @@
 package process_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -84,7 +83,7 @@ func (k *keyboard) beatsOf(users int) {
 			err, all = producer.AppendSync(k.Context(), all...), all[:0]
 		}
 	}
-	must.Do(k, errors.Join(err, producer.Close(k.Context())))
+	must.Do(k, err)
 }
 
 func TestLongWorkShowsItsProgressOnATerminalAndNotInAPipe(t *testing.T) {

@@ -3,8 +3,6 @@
 package process_test
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,9 +178,8 @@ func (w *textWorld) beatUnnamed(name schemas.Name) {
 	w.Helper()
 	producer := kafkatest.Producer(w, kafka.Config{Brokers: []string{w.Broker}})
 	id := w.users.ID(name.Tenant, name.Text)
-	err := producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
-		Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: id, Device: 1, Kind: schemas.Web}})})
-	must.Do(w, errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))))
+	must.Do(w, producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
+		Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: id, Device: 1, Kind: schemas.Web}})}))
 }
 
 // files replays into files of each format, and resumes a folder of them.

@@ -52,7 +52,7 @@ func (f *Flags) write(out io.Writer, report *Report) error {
 	for _, result := range report.Results {
 		for _, note := range result.Notes {
 			if f.Output == output.TableFormat && err == nil {
-				_, err = fmt.Fprintln(out, note)
+				_, err = fmt.Fprintf(out, "%s: %s\n", result.Name, note)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func TestFiguresAreRowsOfEveryFormat(t *testing.T) {
 		t.Errorf("Parquet has %+v, %v", got, err)
 	}
 	const table = "BENCH     FIGURE          VALUE  UNIT  TARGET\n" +
-		"pipeline  beats a second  1,234  /s    ≥ 1,000 ✓\nsilence   late            0.25   ms    -\nOn a busy machine.\n"
+		"pipeline  beats a second  1,234  /s    ≥ 1,000 ✓\nsilence   late            0.25   ms    -\nsilence: On a busy machine.\n"
 	if got := string(written("table")); got != table {
 		t.Errorf("the table is\n%swant\n%s", got, table)
 	}

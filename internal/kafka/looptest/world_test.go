@@ -70,7 +70,7 @@ func inCluster(t *testing.T, brokers int, partitions int32, test func(w *world))
 		network := new(kfake.VirtualNetwork)
 		broker, err := embedded.StartKafka(embedded.KafkaConfig{Virtual: network, Brokers: brokers})
 		must.Do(t, err)
-		defer broker.Close()
+		t.Cleanup(broker.Close)
 		newWorld(t, broker, kafka.Config{Brokers: broker.Addrs(), Dialer: broker.Dialer()}).run(partitions, test)
 	})
 }
@@ -152,7 +152,9 @@ func (w *world) until(what string, limit time.Duration, true func() bool) {
 // read gives all committed records of a topic, by partition.
 func (w *world) read(topic schemas.Topic) []schemas.Record {
 	w.Helper()
-	r := kafkatest.Reader(w, w.cfg)
+	r, err := kafka.NewReader(w.cfg, w.log)
+	must.Do(w, err)
+	defer r.Close() // until reads again and again
 	n, err := r.Partitions(w.Context(), topic)
 	must.Do(w, err)
 	var all []schemas.Record

@@ -9,10 +9,10 @@
 // # Transactions
 //
 // A transaction begins with the first output and is committed Config.CommitInterval after the last
-// one began, or up to twice that where commits take long; offsets without output wait for Config.IdleCommitInterval. It holds
-// Config.MaxTransactionRecords at most, and less while the brokers are slow. Forwards go through the plain Producer and
-// are acknowledged before the transaction ends. Every Config.TickInterval the owner of a partition of
-// the heartbeats appends a tick to it.
+// one began, or up to twice that where commits take long; offsets without output wait for
+// Config.IdleCommitInterval. It holds Config.MaxTransactionRecords at most, and less while the brokers are slow.
+// Forwards go through the plain Producer and are acknowledged before the transaction ends. Every
+// Config.TickInterval the owner of a partition of the heartbeats appends a tick to it.
 //
 // # States of a partition
 //

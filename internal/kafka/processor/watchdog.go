@@ -128,9 +128,9 @@ func (s *session) reachable() error {
 }
 
 // lastEpochs is where the epochs of a producer id begin to run out. Then the producer gets another
-// id, and only an operator can end what hangs under the one before. At 50 transactions a second that
-// is every eleven minutes, and a minute is left from here.
-const lastEpochs = 30_000
+// id, and only an operator can end what hangs under the one before. At 100 transactions a second that
+// is every five minutes, and a minute is left from here.
+const lastEpochs = 27_000
 
 // hangingAge is how long a transaction of this session may seem open before it counts as hanging,
 // and how often the watchdog looks for one.

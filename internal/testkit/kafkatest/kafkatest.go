@@ -44,7 +44,11 @@ func Producer(t testing.TB, config kafka.Config) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil)
 	must.Do(t, err)
-	t.Cleanup(func() { _ = p.Close(context.Background()) }) // what the test needs it has waited for
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = p.Close(ctx) // what the test needs it has waited for
+	})
 	return p
 }
 
