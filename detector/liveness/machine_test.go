@@ -95,7 +95,9 @@ func TestARepeatThatWaitedWhileItsUserTurnedAwayMakesNobodyOnlineAgain(t *testin
 func BenchmarkBeats(b *testing.B) {
 	for _, users := range []int{1_000_000, 10_000_000} {
 		for _, order := range []string{"same", "shuffled"} {
-			b.Run(fmt.Sprintf("users=%dM/order=%s", users/1_000_000, order), func(b *testing.B) { benchmarkBeats(b, users, 1, order == "shuffled") })
+			b.Run(fmt.Sprintf("users=%dM/order=%s", users/1_000_000, order), func(b *testing.B) {
+				benchmarkBeats(b, users, 1, order == "shuffled")
+			})
 		}
 	}
 	b.Run("users=1M/devices=2", func(b *testing.B) { benchmarkBeats(b, 1_000_000, 2, true) })
@@ -115,7 +117,8 @@ func benchmarkBeats(b *testing.B, users, devices int, shuffled bool) {
 		for first := 0; first < all; first += rows {
 			for i := range beats {
 				n := user(first + i)
-				beats[i] = schemas.Beat{User: schemas.UserID(n%users + 1), Device: schemas.DeviceID(7 + n/users), Kind: schemas.Mobile, Age: schemas.Millis(i % 100)}
+				beats[i] = schemas.Beat{User: schemas.UserID(n%users + 1), Device: schemas.DeviceID(7 + n/users),
+					Kind: schemas.Mobile, Age: schemas.Millis(i % 100)}
 			}
 			values = append(values, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
 		}
