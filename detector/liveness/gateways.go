@@ -34,6 +34,8 @@ type gateways struct {
 	silence presence       // how long a gateway may be silent
 	from    schemas.Millis // since when, in log time: no gateway falls silent before
 	idle    []*gateway     // those without epochs, and some with
+
+	sorted []seenDevice // scratch of severalDevices
 }
 
 // standIn names a life of rows that come through none: they were forwarded, or their gateway is crowded.

@@ -101,6 +101,7 @@ func BenchmarkBeats(b *testing.B) {
 		}
 	}
 	b.Run("users=1M/devices=2", func(b *testing.B) { benchmarkBeats(b, 1_000_000, 2, true) })
+	b.Run("users=1/devices=100k", func(b *testing.B) { benchmarkBeats(b, 1, 100_000, false) }) // an attack: each evicts
 }
 
 // benchmarkBeats measures repeated beats of all devices of the users. In the same order is what gateways send

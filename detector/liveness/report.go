@@ -1,6 +1,9 @@
 package liveness
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -12,10 +15,12 @@ const maxReports, maxReportsVia = 4, 2
 // all is no life: what concerns reports through any gateway.
 const all = -1
 
-// report applies a beat or bye with the time b that came through a life of a gateway.
-func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
+// report applies a beat or bye of the user of entry e with the time b that came through a life of a gateway.
+func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
 	at := m.clock.at(b)
-	m.lookAhead(u, at)
+	if armed, counts := m.armedAt(e); !counts || armed <= at { // no limit is before its timer
+		m.lookAhead(u, at)
+	}
 	if u.state != schemas.Offline {
 		m.refill(u)
 	}
@@ -40,28 +45,31 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 
 // heard adds a beat to u's reports. It returns false if the beat changes nothing.
 func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint16, why *event) bool {
-	known := false
+	known, there, before := false, false, false // the device is present; through this gateway; or it said bye
 	for i := range u.reports {
 		r := &u.reports[i]
 		if r.device != beat.Device {
 			continue
 		}
+		before = true
 		known = known || r.live()
+		there = there || r.live() && m.gateways.same(r.life, life)
 		if r.life == life && b < r.seen {
 			return false
 		}
 	}
-	if m.tooOld(u, beat.Device, known, b, life) {
+	if m.tooOld(u, beat.Device, known, there, b, life) {
 		return false
 	}
-	there := u.has(&m.gateways, beat.Device, life)
-	m.endLost(u, beat.Device, b, life)
-	if i := u.index(beat.Device, life, true); i >= 0 {
-		m.gateways.returned(&m.clock, &u.reports[i], life)
-		m.drop(u, i)
-	}
-	if i := u.index(beat.Device, life, false); i >= 0 {
-		m.drop(u, i)
+	if before {
+		m.endLost(u, beat.Device, b, life)
+		if i := u.index(beat.Device, life, true); i >= 0 {
+			m.gateways.returned(&m.clock, &u.reports[i], life)
+			m.drop(u, i)
+		}
+		if i := u.index(beat.Device, life, false); i >= 0 {
+			m.drop(u, i)
+		}
 	}
 	if known {
 		m.limitReports(u, beat.Device, int(life), maxReportsVia)
@@ -76,7 +84,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	}
 	r := report{device: beat.Device, kind: beat.Kind, life: life, seen: b, active: b - beat.Idle}
 	m.gateways.attach(&r)
-	u.reports = append(u.reports, r)
+	u.reports, u.most = append(u.reports, r), max(u.most, uint16(m.maxDevices))
 	u.silentFrom, u.releaseDelay, u.end, u.last = 0, 0, ongoing, 0
 	return true
 }
@@ -122,8 +130,9 @@ func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, l
 	u.reports = append(u.reports, r)
 }
 
-// tooOld reports whether a new report would itself be the first to be dropped or evicted.
-func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas.Millis, life uint16) bool {
+// tooOld reports whether a new report would itself be the first to be dropped or evicted. known: the device is present;
+// there: through the gateway of the life.
+func (m *Machine) tooOld(u *user, device schemas.DeviceID, known, there bool, b schemas.Millis, life uint16) bool {
 	goes := func(via, most int) bool {
 		if len(u.reports) < most {
 			return false
@@ -131,7 +140,7 @@ func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas
 		n, oldest, seen := u.devices(&m.gateways, via)
 		return n >= most && (b < seen || b == seen && device < oldest)
 	}
-	if !known && goes(all, 2*m.maxDevices) || !u.has(&m.gateways, device, life) && goes(int(life), m.maxDevices) {
+	if !known && goes(all, 2*m.maxDevices) || !there && goes(int(life), m.maxDevices) {
 		return true
 	}
 	if !known {
@@ -261,71 +270,44 @@ func (m *Machine) excess(u *user) (via, most int, found bool) {
 	return all, 2 * m.maxDevices, n > 2*m.maxDevices
 }
 
-// has reports whether the device is present through the gateway of a life.
-func (u *user) has(g *gateways, device schemas.DeviceID, life uint16) bool {
-	for i := range u.reports {
-		if r := &u.reports[i]; r.device == device && r.live() && g.same(r.life, life) {
-			return true
-		}
-	}
-	return false
-}
-
 // devices counts the devices that are present through the gateway of the life via, and finds the one heard there
 // longest ago; of several, the one with the smallest id. Presumed reports count as no device.
 func (u *user) devices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
-	const few = 128 // a gateway may send ever more devices of a user, and each beat counts them
-	if len(u.reports) > few {
-		return u.manyDevices(g, via)
-	}
-	var slots [2 * few]uint8       // a hash table: 1 + the index of each device's first report
-	var newest [few]schemas.Millis // by the same index
+	found, life, several := false, uint16(0), false
 	for i := range u.reports {
 		r := &u.reports[i]
 		if r.device == 0 || !r.live() || !g.counts(r, via) {
 			continue
 		}
-		const golden = 2654435769 // 2^32 by the golden ratio: Fibonacci hashing
-		for slot := uint8(uint32(r.device) * golden >> 24); ; slot++ {
-			if slots[slot] == 0 {
-				slots[slot], newest[i], n = uint8(i+1), r.seen, n+1
-				break
-			}
-			if first := slots[slot] - 1; u.reports[first].device == r.device {
-				newest[first] = max(newest[first], r.seen)
-				break
-			}
+		several = several || found && r.life != life
+		life, n = r.life, n+1
+		if !found || r.seen < oldestSeen || r.seen == oldestSeen && r.device < oldest {
+			found, oldest, oldestSeen = true, r.device, r.seen
 		}
 	}
-	found := false
-	for _, slot := range slots {
-		if slot == 0 {
-			continue
-		}
-		device, seen := u.reports[slot-1].device, newest[slot-1]
-		if !found || seen < oldestSeen || seen == oldestSeen && device < oldest {
-			found, oldest, oldestSeen = true, device, seen
-		}
+	if several {
+		return u.severalDevices(g, via)
 	}
-	return n, oldest, oldestSeen
+	return n, oldest, oldestSeen // through one life a device has one report
 }
 
-// manyDevices is devices of a user with any number of reports.
-func (u *user) manyDevices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
-	newest := map[schemas.DeviceID]schemas.Millis{}
+// severalDevices is devices of a user whose devices may have several reports.
+func (u *user) severalDevices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
+	s := g.sorted[:0]
 	for i := range u.reports {
 		if r := &u.reports[i]; r.device != 0 && r.live() && g.counts(r, via) {
-			seen, known := newest[r.device]
-			if !known || r.seen > seen {
-				newest[r.device] = r.seen
-			}
+			s = append(s, seenDevice{r.device, r.seen})
 		}
 	}
-	found := false
-	for device, seen := range newest {
-		if !found || seen < oldestSeen || seen == oldestSeen && device < oldest {
-			found, oldest, oldestSeen = true, device, seen
-		}
-	}
-	return len(newest), oldest, oldestSeen
+	slices.SortFunc(s, func(a, b seenDevice) int { return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(b.seen, a.seen)) })
+	s = slices.CompactFunc(s, func(a, b seenDevice) bool { return a.device == b.device }) // the newest of each
+	first := slices.MinFunc(s, func(a, b seenDevice) int { return cmp.Compare(a.seen, b.seen) })
+	g.sorted = s
+	return len(s), first.device, first.seen
+}
+
+// seenDevice is a device, and when it was seen.
+type seenDevice struct {
+	device schemas.DeviceID
+	seen   schemas.Millis
 }

@@ -151,7 +151,13 @@ func (m *Machine) step(u *user, limit presence) {
 
 // tooMany reports whether u has more devices than the policy allows.
 func (m *Machine) tooMany(u *user) bool {
+	if int(u.most) <= m.maxDevices {
+		return false
+	}
 	_, _, excess := m.excess(u)
+	if !excess {
+		u.most = uint16(m.maxDevices)
+	}
 	return excess
 }
 

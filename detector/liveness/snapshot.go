@@ -4,6 +4,7 @@ import (
 	"cmp"
 	byHeap "container/heap"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/stillhere/stillhere/detector/snapshot"
@@ -348,6 +349,7 @@ func (a *adopted) add(m *Machine, u *user) bool {
 		m.gateways.attach(&u.reports[i])
 	}
 	m.use(u.tenant)
+	u.most = math.MaxUint16 // not known
 	e := m.store.add(u.id)
 	a.entries[a.n], a.hashes[a.n] = e, m.index.hash(u.id)
 	a.n++

@@ -29,7 +29,8 @@ func (r *report) touched() schemas.Millis {
 // judged by the rules; unless changes wait, also as published.
 type user struct {
 	id         schemas.UserID
-	tenant     uint8 // by whose policy the user is judged: see tenants; 0: the pipeline's
+	most       uint16 // no more devices are present through one gateway, and no more than twice as many in all
+	tenant     uint8  // by whose policy the user is judged: see tenants; 0: the pipeline's
 	state      schemas.State
 	kinds      schemas.KindSet
 	hidden     bool
