@@ -291,6 +291,9 @@ func FuzzAnEntryIsItsName(f *testing.F) {
 
 func TestANameTakesAtMostEightBytesMoreThanItsTextAndAUUIDFewerThanItsText(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("memory of millions of names, on one goroutine: a minute and a half under the race detector")
+	}
 	for _, users := range []int{700_000, 1_000_000} {
 		for kind, format := range map[string]string{"text": "user-%012d", "UUID": "00000000-0000-4000-a000-%012x"} {
 			table, texts := newNames(named), 0
