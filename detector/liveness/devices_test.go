@@ -11,22 +11,19 @@ import (
 func TestDevicesAreCountedAlikeHoweverMany(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		u, g := new(user), new(gateways)
+		u, g, newest := new(user), new(gateways), map[schemas.DeviceID]schemas.Millis{}
 		lives := rapid.IntRange(1, 4).Draw(t, "lives")
 		for i := range rapid.IntRange(0, 300).Draw(t, "reports") {
 			r := report{device: schemas.DeviceID(rapid.IntRange(0, 80).Draw(t, "device")), bye: rapid.Bool().Draw(t, "bye"),
 				seen: schemas.Millis(rapid.IntRange(1, 9).Draw(t, "seen")), life: uint16(i % lives)}
-			if r.bye || u.index(r.device, r.life, true) < 0 {
-				u.reports = append(u.reports, r)
+			if !r.bye && u.index(r.device, r.life, true) >= 0 {
+				continue
 			}
-		}
-		n, oldest, seen := u.devices(g, all)
-		newest := map[schemas.DeviceID]schemas.Millis{}
-		for _, r := range u.reports {
-			if r.device != 0 && r.live() {
+			if u.reports = append(u.reports, r); !r.bye && r.device != 0 {
 				newest[r.device] = max(newest[r.device], r.seen)
 			}
 		}
+		n, oldest, seen := u.devices(g, all)
 		if n != len(newest) {
 			t.Fatalf("counted %d devices, want %d", n, len(newest))
 		}
