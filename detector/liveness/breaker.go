@@ -34,7 +34,11 @@ func (m *Machine) tripBreaker(p presence) {
 func (m *Machine) stopTime(p presence, start schemas.Millis) {
 	m.clock.stop(start)
 	m.evaluation.x, m.evaluated, m.gateways.nextPlan = p, p, 0
-	// What was reported or came into force since start now counts as of p: limits are earlier than their timers.
+	m.rearmAll() // what was reported or came into force since start now counts as of p
+}
+
+// rearmAll sets the timers of all users after a change that may have brought their limits nearer.
+func (m *Machine) rearmAll() {
 	for e := range m.liveEntries() {
 		m.arm(e, m.load(e, &m.scratch), true)
 	}

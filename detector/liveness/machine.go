@@ -183,13 +183,16 @@ func (m *Machine) Policies() []schemas.PolicyRecord {
 func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame, out *Output) {
 	m.offset, m.out, m.behind = offset, out, false
 	m.startEpochIfDue()
-	begins := m.clock.now == 0
-	if overdue := m.clock.advance(appended, m.breakerLimit); overdue != 0 {
-		m.breaker.disarmed = true
-	}
+	before := m.clock.now
+	begins := before == 0
+	overdue := m.clock.advance(appended, m.breakerLimit)
+	m.breaker.disarmed = m.breaker.disarmed || overdue != 0
 	m.rebase(m.clock.now)
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
+	}
+	if 0 < overdue && overdue < before { // by a policy that shortens the stop: instants in it come later
+		m.rearmAll()
 	}
 	from := m.evaluated
 	m.evaluated = max(m.evaluated, m.clock.presence()-m.lateness)
@@ -248,10 +251,7 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	m.policy = schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p}
 	m.setPolicy(p, from)
 	m.policyFrom = from
-	for e := range m.liveEntries() {
-		u := m.load(e, &m.scratch)
-		m.arm(e, u, true)
-	}
+	m.rearmAll()
 }
 
 // startEpochIfDue begins another log epoch before versions run out of offsets.

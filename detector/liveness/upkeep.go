@@ -18,7 +18,9 @@ func (m *Machine) upkeep() {
 		if m.gateways.heldUntil < m.clock.presence()-reach {
 			m.gateways.held = 0
 		}
-		m.clock.forget(m.clock.presence() - reach - m.gateways.held)
+		if m.clock.forget(m.clock.presence() - reach - m.gateways.held) {
+			m.rearmAll()
+		}
 	}
 	m.store.trim()
 	for i := 0; i < movesPerTick && m.capture == nil && m.store.sparse(); i++ {
