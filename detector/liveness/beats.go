@@ -199,6 +199,6 @@ func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, life 
 	default:
 		e = m.enter(beat.User, u)
 	}
-	m.report(u, beat, m.clock.now-beat.Age, life)
+	m.report(e, u, beat, m.clock.now-beat.Age, life)
 	m.save(e, u, true)
 }

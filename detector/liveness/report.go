@@ -15,10 +15,12 @@ const maxReports, maxReportsVia = 4, 2
 // all is no life: what concerns reports through any gateway.
 const all = -1
 
-// report applies a beat or bye with the time b that came through a life of a gateway.
-func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
+// report applies a beat or bye of the user of entry e with the time b that came through a life of a gateway.
+func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
 	at := m.clock.at(b)
-	m.lookAhead(u, at)
+	if armed, counts := m.armedAt(e); !counts || armed <= at { // no limit is before its timer: see rearmAll
+		m.lookAhead(u, at)
+	}
 	if u.state != schemas.Offline {
 		m.refill(u)
 	}
