@@ -33,12 +33,14 @@ func (m *Machine) tripBreaker(p presence) {
 // stopTime stops presence time at p, the presence instant of start.
 func (m *Machine) stopTime(p presence, start schemas.Millis) {
 	m.clock.stop(start)
-	m.evaluation.x, m.evaluated, m.gateways.nextPlan = p, p, 0
+	m.evaluation.x, m.evaluated = p, p
 	m.rearmAll() // what was reported or came into force since start now counts as of p
 }
 
-// rearmAll sets the timers of all users after a change that may have brought their limits nearer.
+// rearmAll sets the timers of all users, and that of the next plan, after a change that may have brought their limits
+// nearer.
 func (m *Machine) rearmAll() {
+	m.gateways.nextPlan = 0
 	for e := range m.liveEntries() {
 		m.arm(e, m.load(e, &m.scratch), true)
 	}

@@ -116,13 +116,13 @@ func (c *clock) wall(p presence) schemas.Millis {
 
 // forget drops the spans that ended before presence time p. Nothing pending may have begun before
 // p. If there are too many it drops others, too, and reports it: instants before these come earlier.
-func (c *clock) forget(p presence) (early bool) {
+func (c *clock) forget(p presence) (moved bool) {
 	n := sort.Search(len(c.frozen), func(i int) bool { return c.at(c.frozen[i].End) >= p })
 	if over := len(c.frozen) - maxFrozen; n < over {
-		n, early = over, true
+		n, moved = over, true
 	}
 	if n > 0 {
 		c.frozen = slices.Delete(c.frozen, 0, n)
 	}
-	return early
+	return moved
 }

@@ -14,8 +14,8 @@ func TestDevicesAreCountedAlikeHoweverMany(t *testing.T) {
 		u, g, newest := new(user), new(gateways), map[schemas.DeviceID]schemas.Millis{}
 		lives := rapid.IntRange(1, 4).Draw(t, "lives")
 		for i := range rapid.IntRange(0, 300).Draw(t, "reports") {
-			r := report{device: schemas.DeviceID(rapid.IntRange(0, 80).Draw(t, "device")), bye: rapid.Bool().Draw(t, "bye"),
-				seen: schemas.Millis(rapid.IntRange(1, 9).Draw(t, "seen")), life: uint16(i % lives)}
+			r := report{device: schemas.DeviceID(rapid.IntRange(0, 80).Draw(t, "device")),
+				bye: rapid.Bool().Draw(t, "bye"), seen: schemas.Millis(rapid.IntRange(1, 9).Draw(t, "seen")), life: uint16(i % lives)}
 			if !r.bye && u.index(r.device, r.life, true) >= 0 {
 				continue
 			}
@@ -24,11 +24,11 @@ func TestDevicesAreCountedAlikeHoweverMany(t *testing.T) {
 			}
 		}
 		n, oldest, seen := u.devices(g, all)
-		if n != len(newest) {
-			t.Fatalf("counted %d devices, want %d", n, len(newest))
+		if at, known := newest[oldest]; n != len(newest) || known != (n > 0) || at != seen {
+			t.Fatalf("counted %d devices, the oldest %d at %d, want %d", n, oldest, seen, len(newest))
 		}
 		for device, at := range newest {
-			if at < seen || at == seen && device < oldest || device == oldest && at != seen {
+			if at < seen || at == seen && device < oldest {
 				t.Fatalf("%d at %d is the oldest, not %d at %d", oldest, seen, device, at)
 			}
 		}

@@ -35,7 +35,7 @@ type gateways struct {
 	from    schemas.Millis // since when, in log time: no gateway falls silent before
 	idle    []*gateway     // those without epochs, and some with
 
-	sorted []seenDevice // scratch of severalDevices
+	sorted []seenDevice // scratch of devicesOfLives
 }
 
 // standIn names a life of rows that come through none: they were forwarded, or their gateway is crowded.

@@ -191,7 +191,7 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
 	}
-	if 0 < overdue && overdue < before { // by a policy that shortens the stop: instants in it come later
+	if 0 < overdue && overdue < before { // instants of the stop now count later, so a device may leave its cohort
 		m.rearmAll()
 	}
 	from := m.evaluated

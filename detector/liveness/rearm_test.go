@@ -14,7 +14,7 @@ func (w *world) through(gateway string, epoch schemas.Millis, beats ...schemas.B
 }
 
 // The timers of a machine that was restored are as of its state. They are so of one that was not, too, where instants
-// have moved: each case gives the records at which user 1 changes from then on, with a restore and without.
+// have moved: each case gives the records at which user 1 changes, with a restore and without.
 func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 	t.Parallel()
 	again := func(w *world, restore bool) (changes string) {
@@ -24,15 +24,16 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 			w.m = New(Defaults(), 0, 1, 1, 0)
 			w.m.Walk(&snapshot.Codec{Reading: true, Bytes: c.Bytes})
 		}
-		w.out.Reset()
-		for end := w.now + 600_000; w.now < end; w.out.Reset() {
-			w.now += 250
-			w.record(schemas.AppendTick(nil))
+		record := 0 // those before count as one
+		for end := w.now + 600_000; w.now < end; record++ {
 			for _, t := range w.out.Transitions {
 				if t.User == 1 {
-					changes += fmt.Sprintln(w.offset, t.From, t.To, t.At-start, t.Cause)
+					changes += fmt.Sprintln(record, t.From, t.To, t.At-start, t.Cause)
 				}
 			}
+			w.out.Reset()
+			w.now += 250
+			w.record(schemas.AppendTick(nil))
 		}
 		return changes
 	}
@@ -48,15 +49,16 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 			}
 			return again(w, restore)
 		}
-		if a, b := outages(false), outages(true); a != b {
+		if a, b := outages(false), outages(true); a == "" || a != b {
 			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
 		}
 	})
 	t.Run("a policy that shortens the breaker's stop", func(t *testing.T) {
 		stop := func(restore bool) string {
 			p := Defaults()
-			p.OnlineTTL, p.HeartbeatInterval, p.HeartbeatJitter, p.OfflineDebounce, p.AwayTTL = 30*time.Second, time.Second, 0, 0, 0
-			p.AllowedLateness, p.GatewaySilence, p.ReconnectWindow = 0, 20*time.Second, time.Minute
+			p.OnlineTTL, p.HeartbeatInterval, p.HeartbeatJitter = 30*time.Second, time.Second, 0
+			p.OfflineDebounce, p.AwayTTL, p.AllowedLateness = 0, 0, 0
+			p.GatewaySilence, p.ReconnectWindow = 20*time.Second, time.Minute
 			p.BreakerPercent, p.BreakerLimit = 10, time.Minute
 			w := newWorld(t, p)
 			for g := range schemas.UserID(4) {
@@ -93,7 +95,7 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 			w.record(schemas.AppendTick(nil))
 			return again(w, restore)
 		}
-		if a, b := stop(false), stop(true); a != b {
+		if a, b := stop(false), stop(true); a == "" || a != b {
 			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
 		}
 	})

@@ -18,7 +18,7 @@ const all = -1
 // report applies a beat or bye of the user of entry e with the time b that came through a life of a gateway.
 func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
 	at := m.clock.at(b)
-	if armed, counts := m.armedAt(e); !counts || armed <= at { // no limit is before its timer: see rearmAll
+	if armed, counts := m.armedAt(e); !counts || armed <= at { // no limit that a look ahead sees is before the timer
 		m.lookAhead(u, at)
 	}
 	if u.state != schemas.Offline {
@@ -45,13 +45,13 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 
 // heard adds a beat to u's reports. It returns false if the beat changes nothing.
 func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint16, why *event) bool {
-	known, there, before := false, false, false // the device is present; through this gateway; or it said bye
+	known, there, reported := false, false, false // the device is present; through this gateway; or it said bye
 	for i := range u.reports {
 		r := &u.reports[i]
 		if r.device != beat.Device {
 			continue
 		}
-		before = true
+		reported = true
 		known = known || r.live()
 		there = there || r.live() && m.gateways.same(r.life, life)
 		if r.life == life && b < r.seen {
@@ -61,7 +61,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	if m.tooOld(u, beat.Device, known, there, b, life) {
 		return false
 	}
-	if before {
+	if reported {
 		m.endLost(u, beat.Device, b, life)
 		if i := u.index(beat.Device, life, true); i >= 0 {
 			m.gateways.returned(&m.clock, &u.reports[i], life)
@@ -273,33 +273,35 @@ func (m *Machine) excess(u *user) (via, most int, found bool) {
 // devices counts the devices that are present through the gateway of the life via, and finds the one heard there
 // longest ago; of several, the one with the smallest id. Presumed reports count as no device.
 func (u *user) devices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
-	found, life, several := false, uint16(0), false
+	found, life, severalLives := false, uint16(0), false
 	for i := range u.reports {
 		r := &u.reports[i]
 		if r.device == 0 || !r.live() || !g.counts(r, via) {
 			continue
 		}
-		several = several || found && r.life != life
+		severalLives = severalLives || found && r.life != life
 		life, n = r.life, n+1
 		if !found || r.seen < oldestSeen || r.seen == oldestSeen && r.device < oldest {
 			found, oldest, oldestSeen = true, r.device, r.seen
 		}
 	}
-	if several {
-		return u.severalDevices(g, via)
+	if severalLives {
+		return u.devicesOfLives(g, via)
 	}
 	return n, oldest, oldestSeen // through one life a device has one report
 }
 
-// severalDevices is devices of a user whose devices may have several reports.
-func (u *user) severalDevices(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
+// devicesOfLives is devices of a user whose devices may have several reports.
+func (u *user) devicesOfLives(g *gateways, via int) (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
 	s := g.sorted[:0]
 	for i := range u.reports {
 		if r := &u.reports[i]; r.device != 0 && r.live() && g.counts(r, via) {
 			s = append(s, seenDevice{r.device, r.seen})
 		}
 	}
-	slices.SortFunc(s, func(a, b seenDevice) int { return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(b.seen, a.seen)) })
+	slices.SortFunc(s, func(a, b seenDevice) int {
+		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(b.seen, a.seen))
+	})
 	s = slices.CompactFunc(s, func(a, b seenDevice) bool { return a.device == b.device }) // the newest of each
 	first := slices.MinFunc(s, func(a, b seenDevice) int { return cmp.Compare(a.seen, b.seen) })
 	g.sorted = s

@@ -149,7 +149,7 @@ func (m *Machine) step(u *user, limit presence) {
 	}
 }
 
-// tooMany reports whether u has more devices than the policy allows.
+// tooMany reports whether u has more devices than the policy allows. It notes in u that it has not.
 func (m *Machine) tooMany(u *user) bool {
 	if int(u.most) <= m.maxDevices {
 		return false

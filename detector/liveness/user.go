@@ -29,7 +29,7 @@ func (r *report) touched() schemas.Millis {
 // judged by the rules; unless changes wait, also as published.
 type user struct {
 	id         schemas.UserID
-	most       uint16 // no more devices are present through one gateway, and no more than twice as many in all
+	most       uint16 // at most so many devices are present through one gateway, and twice as many in all; 0: one
 	tenant     uint8  // by whose policy the user is judged: see tenants; 0: the pipeline's
 	state      schemas.State
 	kinds      schemas.KindSet
