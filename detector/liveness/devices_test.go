@@ -15,7 +15,8 @@ func TestDevicesAreCountedAlikeHoweverMany(t *testing.T) {
 		lives := rapid.IntRange(1, 4).Draw(t, "lives")
 		for i := range rapid.IntRange(0, 300).Draw(t, "reports") {
 			r := report{device: schemas.DeviceID(rapid.IntRange(0, 80).Draw(t, "device")),
-				bye: rapid.Bool().Draw(t, "bye"), seen: schemas.Millis(rapid.IntRange(1, 9).Draw(t, "seen")), life: uint16(i % lives)}
+				bye:  rapid.Bool().Draw(t, "bye"),
+				seen: schemas.Millis(rapid.IntRange(1, 9).Draw(t, "seen")), life: uint16(i % lives)}
 			if !r.bye && u.index(r.device, r.life, true) >= 0 {
 				continue
 			}

@@ -104,9 +104,9 @@ func BenchmarkBeats(b *testing.B) {
 	b.Run("users=1/devices=100k", func(b *testing.B) { benchmarkBeats(b, 1, 100_000, false) }) // an attack: each evicts
 }
 
-// benchmarkBeats measures repeated beats of all devices of the users, or new devices where a user has too many. In the same order is what gateways send
-// whose devices beat at regular intervals; shuffled, every frame names users that
-// came at other times, which is the worst there is.
+// benchmarkBeats measures repeated beats of all devices of the users, or new devices where a user has too many. In the
+// same order is what gateways send whose devices beat at regular intervals; shuffled, every frame names users that came
+// at other times, which is the worst there is.
 func benchmarkBeats(b *testing.B, users, devices int, shuffled bool) {
 	const rows = 1000
 	all := users * devices

@@ -54,7 +54,8 @@ func TestAPipelineWithASchemaRegistryWritesItsHeadAndReadsItselfAlsoAfterASwitch
 				t.Errorf("%s: the path in its file is %v (%v)", topic, path, err)
 			}
 			// A zero byte, the id, a 0 for the first message of the file; then the version of the message.
-			if want := fmt.Sprintf("00%08x000801", id); topic == schemas.Transitions && !strings.HasPrefix(hex.EncodeToString(value), want) {
+			want := fmt.Sprintf("00%08x000801", id)
+			if topic == schemas.Transitions && !strings.HasPrefix(hex.EncodeToString(value), want) {
 				t.Errorf("a transition is %x, want %s…", value, want)
 			}
 		}
