@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/freeport"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -46,7 +47,7 @@ func TestAPortInUseIsSaidAndNothingIsStarted(t *testing.T) {
 			arguments := testkit.DevArguments(t, dir, flag, taken.Addr().String())
 			testkit.Refused(t, testkit.BadStart{Arguments: arguments, Code: 1, Lines: 1, Says: []string{taken.Addr().String(), "in use"}})
 			for _, address := range addressesOf(arguments) {
-				if address != taken.Addr().String() && !testkit.PortIsFree(address) {
+				if address != taken.Addr().String() && !freeport.IsFree(address) {
 					t.Errorf("%s is not free afterwards", address)
 				}
 			}
@@ -95,7 +96,7 @@ func TestADataDirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 		arguments := testkit.DevArguments(t, h.Dir)
 		testkit.Refused(t, testkit.BadStart{Arguments: arguments, Code: 1, Lines: 1, Says: []string{h.Dir, "in use by another process"}})
 		for _, address := range addressesOf(arguments) {
-			if !testkit.PortIsFree(address) {
+			if !freeport.IsFree(address) {
 				t.Errorf("%s is not free afterwards", address)
 			}
 		}

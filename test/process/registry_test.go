@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 func TestAPipelineWithASchemaRegistryWritesItsHeadAndReadsItselfAlsoAfterASwitch(t *testing.T) {
@@ -82,10 +82,7 @@ type framedPipeline struct {
 // run runs it while act does.
 func (p *framedPipeline) run(registry string, act func(cluster string)) {
 	p.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(p, err)
-	address := l.Addr().String()
-	must.Do(p, l.Close())
+	address := testkit.FreePort(p.T)
 	p.url = "http://" + address
 	config := app.Defaults()
 	config.Instance, config.Listen, config.Admin, config.SchemaRegistry = "framed", address, "", registry

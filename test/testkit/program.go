@@ -6,17 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/freeport"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
@@ -167,27 +166,10 @@ func Until(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	}
 }
 
-// FreePort is a port of the loopback on which nobody listens. It lies below those
-// that the system gives to outgoing connections, and no two calls get the same.
+// FreePort is an address of the loopback on which nobody listens.
 func FreePort(t *testing.T) string {
 	t.Helper()
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 15000+(int64(os.Getpid())*97+nextPort.Add(1))%15000)
-		if PortIsFree(address) {
-			return address
-		}
-	}
-	t.Fatal("there is no free port")
-	return ""
-}
-
-var nextPort atomic.Int64
-
-func PortIsFree(address string) bool {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return false
-	}
-	l.Close()
-	return true
+	port, err := freeport.Find()
+	must.Do(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/freeport"
 )
 
 // Cluster is a running Postgres.
@@ -51,14 +52,11 @@ func Open(ctx context.Context, url string) (*Cluster, error) {
 // StartTLS starts a private cluster that is reached with TLS on the loopback, with the certificate and
 // key in the files.
 func StartTLS(ctx context.Context, cert, key string) (*Cluster, error) {
-	free, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{port: free.Addr().(*net.TCPAddr).Port}
-	if err := free.Close(); err != nil {
-		return nil, err
-	}
+	c := &Cluster{port: port}
 	return c.start(ctx, map[string]string{"server.crt": cert, "server.key": key})
 }
 

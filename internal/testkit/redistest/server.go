@@ -20,6 +20,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/proto"
 
+	"github.com/stillhere/stillhere/internal/testkit/freeport"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
@@ -189,19 +190,9 @@ func until(tb testing.TB, what string, holds func() bool) {
 	}
 }
 
-// given are the ports that tests have got: until a server listens on one, the system may give it to
-// the next test too.
-var given sync.Map
-
 func freePort(tb testing.TB) int {
 	tb.Helper()
-	for {
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-		must.Do(tb, err)
-		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close() // nobody has connected
-		if _, before := given.LoadOrStore(port, true); !before {
-			return port
-		}
-	}
+	port, err := freeport.Find()
+	must.Do(tb, err)
+	return port
 }
