@@ -77,7 +77,8 @@ func (p *namedPipeline) history(user schemas.Name) (states []string) {
 	return states
 }
 
-// watches passes the states of a user on the stream, by name, until stop is called.
+// watches passes the states of a user on the stream, by name, until stop is called: one for each version. That a
+// state is stale no longer, as it may be after the first start, is no change.
 func (p *namedPipeline) watches(user schemas.Name) (states <-chan string, stop func()) {
 	p.Helper()
 	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: "http://" + p.Listen, Client: p.Client}, Tenant: user.Tenant}, user.Text)
@@ -86,13 +87,17 @@ func (p *namedPipeline) watches(user schemas.Name) (states <-chan string, stop f
 	found, done := make(chan string, 100), make(chan struct{})
 	go func() {
 		defer close(done)
+		last := "none"
 		for event, err := range w.Events(ctx) {
 			if err != nil {
 				p.Error(err)
 			}
-			if event.Kind == watch.Changed && (event.User.UserID != user.Text || event.User.Tenant != user.Tenant || event.User.State == nil) {
+			switch {
+			case event.Kind != watch.Changed:
+			case event.User.UserID != user.Text || event.User.Tenant != user.Tenant || event.User.State == nil:
 				p.Errorf("the stream of %s has %+v", user, event.User)
-			} else if event.Kind == watch.Changed {
+			case event.User.Version != last:
+				last = event.User.Version
 				found <- *event.User.State
 			}
 		}
