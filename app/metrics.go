@@ -22,5 +22,5 @@ func newDegraded(registry prometheus.Registerer) *prometheus.GaugeVec {
 
 func newPolicyDiffers(registry prometheus.Registerer) prometheus.Gauge {
 	return promauto.With(registry).NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
-		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again. 1 also while partitions have different policies."})
+		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again. 1 also while partitions have different policies, and while detectors refuse the heartbeats of this process by its frame keys."})
 }

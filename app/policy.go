@@ -22,6 +22,9 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	if err := b.refused(all); err != nil {
+		return err
+	}
 	w := &policyWatch{builder: b}
 	inForce, ok := policy.Newest(all)
 	if !ok && err == nil {
@@ -51,6 +54,7 @@ type policyWatch struct {
 	// Owned by the goroutine that looks.
 	current string // the id of the policy that this process uses
 	refused bool   // the process would not start again with its flags
+	lost    bool   // detectors refuse what the process writes
 	divided int    // at how many successive looks the partitions differed
 }
 
@@ -64,6 +68,14 @@ func (w *policyWatch) found(all []policy.Partition, err error) {
 		w.refused = !w.followPolicy(inForce, w.current)
 		w.current = inForce.ID()
 	}
+	err = w.builder.refused(all)
+	if err != nil && !w.lost {
+		w.log.Error("detectors refuse the heartbeats of this process: it acknowledges them, and nobody comes online by them", "error", err)
+	}
+	if err == nil && w.lost {
+		w.log.Info("detectors take the heartbeats of this process again")
+	}
+	w.lost = err != nil
 	if err := policy.Divided(all); err != nil {
 		if w.divided++; w.divided == 2 {
 			w.log.Warn("partitions go by different policies", "error", err)
@@ -75,9 +87,18 @@ func (w *policyWatch) found(all []policy.Partition, err error) {
 		w.divided = 0
 	}
 	w.differs.Set(0)
-	if w.refused || w.divided > 1 {
+	if w.refused || w.lost || w.divided > 1 {
 		w.differs.Set(1)
 	}
+}
+
+// refused says why detectors refuse the heartbeats of this process. Detectors know one another's keys by the file that
+// they share, and so does whoever has a detector: it may have committed under keys that have been replaced since.
+func (b *builder) refused(all []policy.Partition) error {
+	if b.role.Name != "ingest" {
+		return nil
+	}
+	return policy.Refused(all, b.cluster.Keys)
 }
 
 // followPolicy gives the policy in force to whatever follows it. It reports whether this process

@@ -19,6 +19,7 @@ import (
 type Partition struct {
 	ID int32
 	schemas.PolicyInForce
+	masters []string // schemas.Checkpoint.Masters
 }
 
 // InForce is the policy in force in each partition for which the detector's group has
@@ -31,7 +32,7 @@ func InForce(ctx context.Context, cluster kafka.Config) ([]Partition, error) {
 	var all []Partition
 	for id, c := range checkpoints {
 		if c.Policy != (schemas.PolicyInForce{}) {
-			all = append(all, Partition{id, c.Policy})
+			all = append(all, Partition{id, c.Policy, c.Masters})
 		}
 	}
 	slices.SortFunc(all, func(a, b Partition) int { return int(a.ID) - int(b.ID) })

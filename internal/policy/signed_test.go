@@ -3,30 +3,26 @@ package policy
 import (
 	"strings"
 	"testing"
-
-	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestACommandWritesOnlyWhatDetectorsTake(t *testing.T) {
+func TestAProcessWritesOnlyWhatDetectorsTake(t *testing.T) {
 	t.Parallel()
-	type commits = map[int32]*schemas.Checkpoint
-	signed := func(masters ...string) *schemas.Checkpoint { return &schemas.Checkpoint{Masters: masters} }
+	signed := func(id int32, masters ...string) Partition { return Partition{ID: id, masters: masters} }
 	for name, c := range map[string]struct {
-		commits commits
+		commits []Partition
 		masters []string
 		fault   string
 	}{
-		"no detector ran":                 {commits{}, nil, "start the detectors first"},
-		"no detector ran, with keys":      {commits{}, []string{"a"}, "start the detectors first"},
-		"unsigned":                        {commits{0: signed()}, nil, ""},
-		"unsigned, with keys":             {commits{0: signed()}, []string{"a"}, ""},
-		"signed":                          {commits{0: signed("a"), 1: signed("b", "a")}, []string{"a", "b"}, ""},
-		"without keys":                    {commits{0: signed("a")}, nil, "is needed"},
-		"without keys, in some partition": {commits{0: signed(), 1: signed("a"), 2: signed()}, nil, "is needed"},
-		"under another master":            {commits{0: signed("a")}, []string{"b"}, "signed by a"},
-		"the first master signs":          {commits{0: signed("a")}, []string{"b", "a"}, "signed by a"},
+		"no detector ran":                 {nil, nil, ""},
+		"unsigned":                        {[]Partition{signed(0)}, nil, ""},
+		"unsigned, with keys":             {[]Partition{signed(0)}, []string{"a"}, ""},
+		"signed":                          {[]Partition{signed(0, "a"), signed(1, "b", "a")}, []string{"a", "b"}, ""},
+		"without keys":                    {[]Partition{signed(0, "a")}, nil, "is needed"},
+		"without keys, in some partition": {[]Partition{signed(0), signed(1, "a"), signed(2)}, nil, "is needed"},
+		"under another master":            {[]Partition{signed(0, "a")}, []string{"b"}, "signed by a"},
+		"the first master signs":          {[]Partition{signed(0, "a")}, []string{"b", "a"}, "signed by a"},
 	} {
-		if err := checkSigned(c.commits, c.masters); (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+		if err := refused(c.commits, c.masters); (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: %v, want %q", name, err, c.fault)
 		}
 	}
