@@ -16,10 +16,16 @@ var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "n
 // decode decodes a record into frame, without the rows whose name is not that of their user, and takes the
 // names of the other rows. It returns why these rows, or all of the record unless usable, go to the dead-letter
 // topic. It depends on nothing but the record, the log time, the names known before it and which tenants have policies,
-// so a restore leaves out the same. at is when the record was appended.
+// and the frames that counted before, so a restore leaves out the same. at is when the record was appended.
 func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err error) {
-	if err := p.read(value, at); err != nil || p.names == nil {
-		return err == nil, err
+	if err := p.read(value, at); err != nil {
+		return false, err
+	}
+	if err := p.checker.Count(&p.frame, at); err != nil {
+		return false, &refusal{err}
+	}
+	if p.names == nil {
+		return true, nil
 	}
 	p.names.forget(max(at, p.machine.LogTime()))
 	if user, name, field := p.called(); name != (schemas.Name{}) && !p.isCalled(user, name, p.frame.ErasedUser == 0) {

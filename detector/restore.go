@@ -71,6 +71,7 @@ func (p *Partition) begin() {
 	if p.keptEpoch = 0; p.config.Users.Text() {
 		p.names = newNames(p.config.Users)
 	}
+	p.checker.Remember(nil)
 	p.machine = liveness.New(p.config.Settings, p.router.partition, p.router.partitions, 1, p.config.Key)
 	p.machine.MostDue = cmp.Or(p.config.MostDue, liveness.MostDue)
 }

@@ -110,6 +110,42 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 	}
 }
 
+// Who may write heartbeats can copy a genuine frame. One that showed a user shows nobody who has hidden since, also
+// after a restart.
+func TestACopyOfAVisibilityShowsNobodyWhoHasHiddenSince(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, 0, 1)
+	l.keys = signing.Of([]signing.Master{master})
+	l.restore(-1, "")
+	sign := func(frame []byte, at schemas.Millis) []byte { return l.keys.Sign(frame, "presence.heartbeats", 0, at) }
+	show := sign(schemas.AppendVisibility(nil, 1, schemas.Everyone), start+200)
+	l.write(start, sign(of("gw-1", 1, schemas.Beat{User: 1, Device: 7, Kind: schemas.Web}), start))
+	for i, frame := range [][]byte{sign(schemas.AppendVisibility(nil, 1, schemas.Nobody), start+100), show, sign(schemas.AppendVisibility(nil, 1, schemas.Nobody), start+300)} {
+		if l.write(start+300, frame); len(l.transitions()) != 1 {
+			t.Fatalf("change %d published %v, and the refused are %v", i, l.transitions(), l.out.Rejected)
+		}
+	}
+	copied := func() {
+		t.Helper()
+		l.write(start+1000, show)
+		if len(l.out.Rejected) != 1 || kafka.ErrorCode(l.out.Rejected[0].Reason) != "copied" || len(l.transitions()) != 0 {
+			t.Errorf("a copy published %v, and the refused are %v", l.transitions(), l.out.Rejected)
+		}
+	}
+	copied()
+	digest := l.p.Digest()
+	for range 2 { // from the first snapshot and what follows it, and from one that the frames are in
+		l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+		if l.p.Digest() != digest {
+			t.Error("a restart comes to another state")
+		}
+		copied()
+		l.p.snapshots.due = true
+		l.write(start+2000, sign(schemas.AppendTick(nil), start+2000))
+		digest = l.p.Digest()
+	}
+}
+
 func TestAPartitionOfWhichAllFramesOfAMinuteAreRefusedRaisesAnAlarm(t *testing.T) {
 	t.Parallel()
 	l := newLog(t, 0, 1)

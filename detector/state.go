@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stillhere/stillhere/detector/snapshot"
+	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -45,12 +46,25 @@ func (p *Partition) head(s *snapshot.Codec) {
 	snapshot.Number(s, &p.next)
 	s.Flag(&p.announcePolicy)
 	snapshot.Number(s, &p.keptEpoch)
+	p.walkCounted(s)
 	own := p.config.Users.Pipeline()
 	is := own.IDs + own.Fingerprint
 	if s.Text(&is); is != own.IDs+own.Fingerprint {
 		s.Fail()
 	} else if p.names != nil {
 		p.names.head(s)
+	}
+}
+
+// walkCounted is the frames of which copies count for nothing.
+func (p *Partition) walkCounted(s *snapshot.Codec) {
+	counted := p.checker.Counted()
+	snapshot.List(s, &counted, func(f *signing.Counted) {
+		s.Text(&f.MAC)
+		snapshot.Number(s, &f.Until)
+	})
+	if s.Reading && !p.checker.Remember(counted) {
+		s.Fail()
 	}
 }
 

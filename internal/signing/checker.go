@@ -24,6 +24,9 @@ type Checker struct {
 	head  []byte
 	known map[string]*known // by key id and gateway
 	name  []byte            // for looking up known
+
+	counted []Counted
+	copies  map[string]bool // the MACs of counted
 }
 
 type known struct {
@@ -42,7 +45,10 @@ func (k *Keys) Counts(topic string, partitions int32) func(*schemas.Record, *sch
 	for p := range partitions {
 		checkers[p] = k.Checker(topic, p)
 	}
-	return func(r *schemas.Record, f *schemas.Frame) bool { return checkers[r.Partition].Check(f, r.Time) == nil }
+	return func(r *schemas.Record, f *schemas.Frame) bool {
+		c := checkers[r.Partition]
+		return c.Check(f, r.Time) == nil && c.Count(f, r.Time) == nil
+	}
 }
 
 // Check returns why a frame that was appended at an instant does not count, a *schemas.FieldError. It depends on

@@ -144,6 +144,17 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 			t.Errorf("%v with the flags %v: %s", err, more, said)
 		}
 	}
+	h.Show(2, "everyone")
+	testkit.Until(t, "user 2 is shown", 20*time.Second, func() bool { return h.States(2)[2] == "online" })
+	h.Show(2, "nobody")
+	testkit.Until(t, "user 2 is hidden again", 20*time.Second, func() bool { return h.States(2)[2] == "hidden" })
+	for _, r := range recordsOf(h, schemas.Heartbeats) {
+		var f schemas.Frame
+		if f.Decode(r.Value) == nil && f.VisibilityUser == 2 && f.Visibility == schemas.Everyone {
+			must.Do(t, writer.ProduceSync(h.Context(), &kgo.Record{Topic: topic, Partition: r.Partition, Value: r.Value}).FirstErr())
+		}
+	}
+	testkit.Until(t, "the copy of the frame that showed user 2 is a dead letter", 30*time.Second, func() bool { return deadLetters(h)["copied"] > 0 })
 	post(here)
 	var states map[schemas.UserID]string
 	if testkit.Within(4*time.Second, func() bool { // longer than the forged policy lets anybody be online
@@ -167,28 +178,41 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 // deadLetters counts the dead letters by their codes.
 func deadLetters(h *testkit.Dev) map[string]int {
 	h.Helper()
+	codes := map[string]int{}
+	for _, r := range recordsOf(h, schemas.DeadLetter) {
+		for _, header := range r.Headers {
+			if header.Key == "stillhere-error-code" {
+				codes[string(header.Value)]++
+			}
+		}
+	}
+	return codes
+}
+
+// recordsOf are those of a topic, at least all that were there when it began to read.
+func recordsOf(h *testkit.Dev, topic schemas.Topic) (all []*kgo.Record) {
+	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
 	defer cancel()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.ConsumeTopics(schemas.DeadLetter.Name(schemas.DefaultPrefix)),
+	began := time.Now()
+	reader, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.ConsumeTopics(topic.Name(schemas.DefaultPrefix)),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500*time.Millisecond))
 	must.Do(h.T, err)
 	defer reader.Close()
-	codes := map[string]int{}
-	for {
+	for later := map[int32]bool{}; len(later) < testkit.DevPartitions; {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		fetches := reader.PollFetches(ctx)
 		cancel()
 		if fetches.NumRecords() == 0 {
-			return codes
+			break
 		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			for _, header := range r.Headers {
-				if header.Key == "stillhere-error-code" {
-					codes[string(header.Value)]++
-				}
+		for r := range fetches.RecordsAll() {
+			if all = append(all, r); r.Timestamp.After(began) {
+				later[r.Partition] = true
 			}
-		})
+		}
 	}
+	return all
 }
 
 func TestUsersOfUnsignedHeartbeatsLeaveInTimeWhenDevGetsAuthentication(t *testing.T) {
