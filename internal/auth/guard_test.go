@@ -45,8 +45,7 @@ func guard(t *testing.T, change func(*auth.Config)) http.Handler {
 	if change != nil {
 		change(&c)
 	}
-	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	g := must.Get(auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler)))(t)
 	type key struct{}
 	return g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, _ := r.Context().Value(key{}).(*auth.Caller)
@@ -91,9 +90,7 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, c jwt.MapClaims, kid 
 	if kid != "" {
 		token.Header["kid"] = kid
 	}
-	text, err := token.SignedString(key)
-	must.Do(t, err)
-	return text
+	return must.Get(token.SignedString(key))(t)
 }
 
 func good(t *testing.T, edit map[string]any) string {
@@ -106,9 +103,7 @@ func critical(t *testing.T) string {
 	t.Helper()
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims(nil))
 	token.Header["crit"] = []string{"b64"}
-	text, err := token.SignedString([]byte(secret))
-	must.Do(t, err)
-	return text
+	return must.Get(token.SignedString([]byte(secret)))(t)
 }
 
 func ask(h http.Handler, method, target string, header ...string) *http.Response {
@@ -125,8 +120,7 @@ func TestTokensThatDoNotHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	h := guard(t, nil)
 	parts := strings.Split(good(t, nil), ".")
-	forged, err := json.Marshal(claims(map[string]any{"sub": "43"}))
-	must.Do(t, err)
+	forged := must.Get(json.Marshal(claims(map[string]any{"sub": "43"})))(t)
 	for name, c := range map[string]struct {
 		token  string
 		status int
@@ -181,14 +175,10 @@ func TestTokensThatDoNotHoldAreRefused(t *testing.T) {
 
 func TestPublicKeysAreNoSecrets(t *testing.T) {
 	t.Parallel()
-	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	must.Do(t, err)
-	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(t, err)
+	private := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	curve := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	set := func(list ...map[string]any) []byte {
-		text, err := json.Marshal(map[string]any{"keys": list})
-		must.Do(t, err)
-		return text
+		return must.Get(json.Marshal(map[string]any{"keys": list}))(t)
 	}
 	n := base64.RawURLEncoding.EncodeToString(private.N.Bytes())
 	e := base64.RawURLEncoding.EncodeToString(big.NewInt(int64(private.E)).Bytes())
@@ -196,8 +186,7 @@ func TestPublicKeysAreNoSecrets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	must.Do(t, os.WriteFile(file, jwks, 0o600))
 	h := guard(t, func(c *auth.Config) { c.Secret, c.JWKS = keys.Secret{}, file })
-	der, err := x509.MarshalPKIXPublicKey(crypto.PublicKey(&private.PublicKey))
-	must.Do(t, err)
+	der := must.Get(x509.MarshalPKIXPublicKey(crypto.PublicKey(&private.PublicKey)))(t)
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	for name, c := range map[string]struct {
 		token  string
@@ -238,8 +227,7 @@ func TestKeysThatCannotBeFetchedAreNotTheCallersFault(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	h := guard(t, func(c *auth.Config) { c.Secret, c.JWKS = keys.Secret{}, server.URL })
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(t, err)
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+sign(t, jwt.SigningMethodES256, private, claims(nil), "one"))
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		t.Fatal(answer.StatusCode, answer.Header)
@@ -417,8 +405,7 @@ func TestEveryBeatOfARequestIsChargedToItsUserAndARequestThatNeverFitsIsRefusedA
 	t.Parallel()
 	c := auth.Defaults()
 	c.Secret, c.Requests = keys.Secret{Value: secret}, 10 // 50 at once
-	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	g := must.Get(auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler)))(t)
 	of := func(user schemas.UserID) *auth.Caller { return &auth.Caller{User: user} }
 	if wait, most := g.Charge(of(1), 49); wait != 0 || most != 0 {
 		t.Errorf("49 beats have to wait %s, and no more than %d fit", wait, most)

@@ -25,8 +25,7 @@ func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 	config.Issuer, config.Audience = "https://issuer.example.com", "stillhere"
 	now := time.Now()
 	until := time.Unix(now.Add(time.Hour).Unix(), 0)
-	v, err := newVerifier(t.Context(), config, slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	v := must.Get(newVerifier(t.Context(), config, slog.New(slog.DiscardHandler)))(t)
 	for _, who := range []Caller{
 		{User: 9223372036854775807, Scopes: []string{Beat, Read}, Until: until},
 		{Gateway: "gw-1", Scopes: []string{Beat}, Until: until},
@@ -36,8 +35,7 @@ func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 		{Gateway: "gw-1", AnyTenant: true, Scopes: []string{Beat}, Until: until},
 		{Gateway: "gw-1", Tenants: []string{"", "acme", "other-one"}, Scopes: []string{Beat}, Until: until},
 	} {
-		token, err := Issue(config, who, now)
-		must.Do(t, err)
+		token := must.Get(Issue(config, who, now))(t)
 		v.users = people
 		if who.User != 0 && who.Name.Text == "" {
 			v.users = identity.Users{}

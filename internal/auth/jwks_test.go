@@ -19,10 +19,8 @@ import (
 
 func TestAnIssuerThatWithdrawsAllItsKeysVerifiesNothing(t *testing.T) {
 	t.Parallel()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(t, err)
-	point, err := private.PublicKey.Bytes()
-	must.Do(t, err)
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	point := must.Get(private.PublicKey.Bytes())(t)
 	part := base64.RawURLEncoding.EncodeToString
 	key := fmt.Sprintf(`{"kty":"EC","crv":"P-256","kid":"one","alg":"ES256","x":%q,"y":%q}`, part(point[1:33]), part(point[33:]))
 	forEncryption := fmt.Sprintf(`{"kty":"EC","use":"enc","crv":"P-256","kid":"one","x":%q,"y":%q}`, part(point[1:33]), part(point[33:]))

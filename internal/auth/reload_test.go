@@ -65,10 +65,8 @@ func (r *reloading) answers(what, token string, want int) {
 // ec is a key, and the set that has it.
 func ec(t *testing.T, kid string) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(t, err)
-	point, err := private.PublicKey.Bytes()
-	must.Do(t, err)
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	point := must.Get(private.PublicKey.Bytes())(t)
 	text := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 	set, err := json.Marshal(map[string]any{"keys": []any{map[string]any{"kty": "EC", "crv": "P-256", "kid": kid, "alg": "ES256",
 		"x": text(point[1:33]), "y": text(point[33:])}}})

@@ -22,8 +22,7 @@ func opened(t *testing.T, token string, act func(*auth.Term)) {
 	t.Helper()
 	c := auth.Defaults()
 	c.Secret, c.Leeway = keys.Secret{Value: secret}, 0
-	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	g := must.Get(auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler)))(t)
 	h := g.Protect(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		act(auth.TermOf(r.Context()))
 	}), func(*http.Request) auth.Need { return auth.Need{Scope: auth.Read, Connects: true} },

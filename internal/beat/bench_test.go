@@ -22,8 +22,7 @@ type nowhere struct{}
 func (nowhere) Append(_ context.Context, _ schemas.Outgoing, done func(error)) { done(nil) }
 
 func newClient(tb testing.TB, partitions int32) *beat.Buffer {
-	c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{})
-	must.Do(tb, err)
+	c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{}))(tb)
 	tb.Cleanup(func() {
 		if err := c.Close(context.Background()); err != nil {
 			tb.Error(err)
@@ -67,8 +66,7 @@ func closed(t *testing.T, c *beat.Buffer) {
 // passes while it beats, so that nothing is flushed meanwhile.
 func TestRepeatedBeatsDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{})
-		must.Do(t, err)
+		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{}))(t)
 		defer closed(t, c)
 		beat := func() {
 			for user := range schemas.UserID(100) {
@@ -96,8 +94,7 @@ func TestADeviceCostsAtMost200BytesOfMemory(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
-		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{})
-		must.Do(t, err)
+		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{}))(t)
 		defer closed(t, c)
 		for range 5 { // beating more often costs nothing
 			for user := range schemas.UserID(devices) {

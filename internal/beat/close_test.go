@@ -102,8 +102,7 @@ func TestCloseRightAfterTheReportsWritesThem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &beattest.Log{Partitions: partitions, Delay: 20 * time.Millisecond}
-		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log)
-		must.Do(t, err)
+		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log))(t)
 		const users = 10_000
 		for user := range schemas.UserID(users) {
 			must.Do(t, c.Beat(user+1, nil, 7, schemas.Web, 0))

@@ -16,8 +16,7 @@ func inQuiet(t *testing.T, test func(g gateway)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := &beattest.Log{Partitions: partitions}
-		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log)
-		must.Do(t, err)
+		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log))(t)
 		test(gateway{c, t, log, time.Now()})
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -51,9 +50,7 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 	t.Parallel()
 	open := func(g gateway) *beat.Connection {
 		t.Helper()
-		k, err := g.Connect(1, nil, 7, schemas.Web, 0)
-		must.Do(t, err)
-		return k
+		return must.Get(g.Connect(1, nil, 7, schemas.Web, 0))(t)
 	}
 	// says tells whether the newest report of the device is a bye.
 	says := func(g gateway, bye bool, when string) {

@@ -23,8 +23,7 @@ func TestFramesNameTheUsersOfBeats(t *testing.T) {
 			}
 			must.Do(t, g.Beat(user, name, 7, schemas.Mobile, 0))
 		}
-		k, err := g.Connect(99, &schemas.Name{Text: "bob"}, 7, schemas.Web, 0)
-		must.Do(t, err)
+		k := must.Get(g.Connect(99, &schemas.Name{Text: "bob"}, 7, schemas.Web, 0))(t)
 		pass(2 * time.Second)
 		got := map[schemas.UserID]schemas.Name{}
 		for _, w := range g.log.Written() {
@@ -44,11 +43,9 @@ func TestFramesNameTheUsersOfBeats(t *testing.T) {
 // Not parallel: it counts the allocations of the whole process.
 func TestRepeatedBeatsByNameDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{})
-		must.Do(t, err)
+		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{}))(t)
 		defer closed(t, c)
-		k, err := c.Connect(1, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0)
-		must.Do(t, err)
+		k := must.Get(c.Connect(1, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0))(t)
 		synctest.Wait()
 		if n := testing.AllocsPerRun(100, func() { _ = k.Beat(0) }); n != 0 {
 			t.Errorf("%v allocations", n)
@@ -78,8 +75,7 @@ func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T)
 				Bye() error
 			}
 			for i := range tabs {
-				k, err := g.Connect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0)
-				must.Do(t, err)
+				k := must.Get(g.Connect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0))(t)
 				tabs[i] = k
 			}
 			pass(58 * time.Second)
@@ -103,8 +99,7 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(g gateway) {
 		ann := schemas.Name{Tenant: "acme", Text: "ann"}
-		k, err := g.Connect(17, &ann, 7, schemas.Web, 0)
-		must.Do(t, err)
+		k := must.Get(g.Connect(17, &ann, 7, schemas.Web, 0))(t)
 		for _, erased := range [][]schemas.UserID{nil, {99, 17}, {18}} {
 			pass(15 * time.Second)
 			g.Erased(erased)
@@ -130,8 +125,7 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 func TestErasedUsersTakeABoundedMemoryHoweverManyPartitionsThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 256
-		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{})
-		must.Do(t, err)
+		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{}))(t)
 		defer closed(t, c)
 		for user := schemas.UserID(1); user <= 20*partitions; user++ { // some in each
 			must.Do(t, c.Beat(user, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0))

@@ -28,8 +28,7 @@ func idle(user schemas.UserID, d time.Duration) Report {
 
 func add(t *testing.T, q *Queue, now time.Duration, r Report) (hurry bool) {
 	t.Helper()
-	hurry, err := q.Add(now, r)
-	must.Do(t, err)
+	hurry = must.Get(q.Add(now, r))(t)
 	return hurry
 }
 

@@ -40,8 +40,7 @@ func TestACursorComesBackToItsDeploymentAndItsUsersOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		users, p := draw(t)
 		ours, theirs := &Key{1}, &Key{2}
-		sealed, err := Parse(ours.Seal(users, p))
-		must.Do(t, err)
+		sealed := must.Get(Parse(ours.Seal(users, p)))(t)
 		if got, ok := sealed.Open(ours, users); !ok || !reflect.DeepEqual(got, p) {
 			t.Fatalf("%+v %v, want %+v", got, ok, p)
 		}
@@ -98,8 +97,7 @@ func TestACursorOfManyUsersInFewBytesAllocatesNothingForThem(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range rounds {
-		sealed, err := Parse(text)
-		must.Do(t, err)
+		sealed := must.Get(Parse(text))(t)
 		if _, ok := sealed.Open(&Key{1}, []schemas.UserID{1}); ok {
 			t.Fatal("it is of other users")
 		}
@@ -142,8 +140,7 @@ func TestEveryNodeUsesTheKeyOfTheDeploymentAndRestoresOneThatIsLost(t *testing.T
 	get := func(k *Keys) Key {
 		t.Helper()
 		k.when = time.Time{} // it is time to look again
-		key, err := k.Key(t.Context())
-		must.Do(t, err)
+		key := must.Get(k.Key(t.Context()))(t)
 		return *key
 	}
 	one, two, three := NewKeys(keep), NewKeys(keep), NewKeys(keep)

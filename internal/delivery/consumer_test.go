@@ -67,8 +67,7 @@ func newConsumer(t *testing.T, config Config, c interface {
 }) (*Consumer, *letters) {
 	t.Helper()
 	l := &letters{}
-	made, err := NewConsumer(config, c.Deliver, nil, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	made := must.Get(NewConsumer(config, c.Deliver, nil, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler)))(t)
 	return made, l
 }
 

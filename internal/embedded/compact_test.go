@@ -38,16 +38,14 @@ func written(t *testing.T, addrs []string, round int, want map[string]string) {
 // end is the end of the log.
 func end(t *testing.T, addrs []string) int64 {
 	t.Helper()
-	ends, err := kadm.NewClient(client(t, addrs)).ListEndOffsets(t.Context(), "log")
-	must.Do(t, err)
+	ends := must.Get(kadm.NewClient(client(t, addrs)).ListEndOffsets(t.Context(), "log"))(t)
 	o, _ := ends.Lookup("log", 0)
 	return o.Offset
 }
 
 func size(t *testing.T, dir string) (bytes int64) {
 	t.Helper()
-	info, err := os.Stat(filepath.Join(dir, "partitions", "log-0", "0.dat"))
-	must.Do(t, err)
+	info := must.Get(os.Stat(filepath.Join(dir, "partitions", "log-0", "0.dat")))(t)
 	return info.Size()
 }
 
@@ -57,8 +55,7 @@ func TestStartsCompactWhatWasWrittenSinceAndKeepTheNewestOfEachKey(t *testing.T)
 	want := map[string]string{}
 	var first int64
 	for round := range 6 {
-		k, err := StartKafka(KafkaConfig{DataDir: dir})
-		must.Do(t, err)
+		k := must.Get(StartKafka(KafkaConfig{DataDir: dir}))(t)
 		if round == 0 {
 			topic(t, k.Addrs(), "log", map[string]string{"cleanup.policy": "compact"})
 		} else {
@@ -102,8 +99,7 @@ func TestStartsCompactWhatWasWrittenSinceAndKeepTheNewestOfEachKey(t *testing.T)
 func TestOldTombstonesAreRemovedAndLateReadersGoOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	k, err := StartKafka(KafkaConfig{DataDir: dir})
-	must.Do(t, err)
+	k := must.Get(StartKafka(KafkaConfig{DataDir: dir}))(t)
 	topic(t, k.Addrs(), "log", map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "60000"})
 	c := client(t, k.Addrs())
 	for _, r := range []*kgo.Record{{Key: []byte("gone"), Value: []byte("anna@example.com")}, {Key: []byte("here"), Value: []byte("is")}, {Key: []byte("gone")}} {

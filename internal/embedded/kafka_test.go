@@ -34,8 +34,7 @@ func brokers(t *testing.T, test func(t *testing.T, addrs []string)) {
 
 func start(t *testing.T, cfg KafkaConfig) *Kafka {
 	t.Helper()
-	k, err := StartKafka(cfg)
-	must.Do(t, err)
+	k := must.Get(StartKafka(cfg))(t)
 	t.Cleanup(k.Close)
 	return k
 }
@@ -148,8 +147,7 @@ func TestNothingIsStampedAheadOfTime(t *testing.T) {
 func TestTheDataDirectoryOutlivesTheCluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	k, err := StartKafka(KafkaConfig{DataDir: dir})
-	must.Do(t, err)
+	k := must.Get(StartKafka(KafkaConfig{DataDir: dir}))(t)
 	topic(t, k.Addrs(), "kept", map[string]string{"message.timestamp.type": "LogAppendTime"})
 	must.Do(t, client(t, k.Addrs()).ProduceSync(t.Context(), &kgo.Record{Topic: "kept", Value: []byte("first")}).FirstErr())
 	k.Close()
@@ -163,8 +161,7 @@ func TestTheDataDirectoryOutlivesTheCluster(t *testing.T) {
 
 func TestWhatCannotStartSaysWhyInOneLine(t *testing.T) {
 	t.Parallel()
-	held, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	held := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer held.Close()
 	taken := held.Addr().String()
 	locked := t.TempDir()
@@ -205,8 +202,7 @@ func TestALockIsReleasedWithTheCluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {
-		k, err := StartKafka(KafkaConfig{DataDir: dir})
-		must.Do(t, err)
+		k := must.Get(StartKafka(KafkaConfig{DataDir: dir}))(t)
 		k.Close()
 	}
 }

@@ -12,8 +12,7 @@ import (
 func TestADirectoryIsFreeOnceReleasedAlsoIfAChildThatStartsStillHoldsACopyOfItsFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lock, err := lockDir(dir)
-	must.Do(t, err)
+	lock := must.Get(lockDir(dir))(t)
 	copied, err := syscall.Dup(int(lock.file.Fd())) // what a child holds between fork and exec
 	must.Do(t, err)
 	t.Cleanup(func() { _ = syscall.Close(copied) })
@@ -22,7 +21,6 @@ func TestADirectoryIsFreeOnceReleasedAlsoIfAChildThatStartsStillHoldsACopyOfItsF
 		t.Fatal("two hold the directory")
 	}
 	lock.release()
-	again, err := lockDir(dir)
-	must.Do(t, err)
+	again := must.Get(lockDir(dir))(t)
 	again.release()
 }

@@ -19,8 +19,7 @@ func TestOnlyWhoKnowsThePasswordOfThisRunGetsIn(t *testing.T) {
 	dir := t.TempDir()
 	var before string
 	for _, password := range []string{"", "first", "second", ""} { // each run has its own
-		k, err := StartKafka(KafkaConfig{DataDir: dir, Password: password})
-		must.Do(t, err)
+		k := must.Get(StartKafka(KafkaConfig{DataDir: dir, Password: password}))(t)
 		enters := func(options ...kgo.Opt) bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -39,16 +38,12 @@ func TestOnlyWhoKnowsThePasswordOfThisRunGetsIn(t *testing.T) {
 		before = password
 		k.Close()
 	}
-	r, err := StartRedis(RedisConfig{Listen: "127.0.0.1:0", Password: "first"})
-	must.Do(t, err)
+	r := must.Get(StartRedis(RedisConfig{Listen: "127.0.0.1:0", Password: "first"}))(t)
 	defer r.Close()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.Addr())
-	must.Do(t, err)
+	conn := must.Get(new(net.Dialer).DialContext(t.Context(), "tcp", r.Addr()))(t)
 	defer conn.Close()
 	answer := make([]byte, 100)
-	if _, err := conn.Write([]byte("*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write([]byte("*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n")))(t)
 	if n, err := conn.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), "-NOAUTH") {
 		t.Errorf("Redis answers %q %v", answer[:n], err)
 	}

@@ -15,8 +15,7 @@ import (
 func TestKeysExpireWithTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, err := StartRedis(RedisConfig{})
-		must.Do(t, err)
+		r := must.Get(StartRedis(RedisConfig{}))(t)
 		defer r.Close()
 		c := redis.NewClient(&redis.Options{Addr: r.Addr(), Dialer: pipe.DialRedis(r.Server())})
 		defer c.Close()
@@ -34,8 +33,7 @@ func TestKeysExpireWithTheClock(t *testing.T) {
 
 func TestRedisListensOnTCP(t *testing.T) {
 	t.Parallel()
-	r, err := StartRedis(RedisConfig{Listen: "127.0.0.1:0"})
-	must.Do(t, err)
+	r := must.Get(StartRedis(RedisConfig{Listen: "127.0.0.1:0"}))(t)
 	defer r.Close()
 	c := redis.NewClient(&redis.Options{Addr: r.Addr()})
 	defer c.Close()

@@ -47,9 +47,7 @@ func write(t *testing.T, file string, text []byte) {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
-	return text
+	return must.Get(os.ReadFile(file))(t)
 }
 
 func TestWhatAKillCutsOffIsRemovedAndTheRestIsThere(t *testing.T) {

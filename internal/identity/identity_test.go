@@ -17,11 +17,9 @@ const vectors = "testdata/vectors.tsv"
 
 func TestIDsAreAsPublished(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(vectors)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(vectors))(t)
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	key, err := identity.ParseKey(lines[0])
-	must.Do(t, err)
+	key := must.Get(identity.ParseKey(lines[0]))(t)
 	users := identity.Named(key)
 	for _, line := range lines[1:] {
 		v := strings.Split(line, "\t")

@@ -23,8 +23,7 @@ import (
 // serve shakes hands with whoever connects.
 func serve(t *testing.T, config *tls.Config) (addr string) {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	must.Do(t, err)
+	l := must.Get(tls.Listen("tcp", "127.0.0.1:0", config))(t)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -48,8 +47,7 @@ func TestAnAuthorityThatIsReplacedInItsFileIsTrustedForTheNextConnection(t *test
 	server := serve(t, after.Server(after.Issue("server", time.Hour), nil))
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	put := func(a *keystest.Authority) {
-		pem, err := os.ReadFile(a.CA)
-		must.Do(t, err)
+		pem := must.Get(os.ReadFile(a.CA))(t)
 		must.Do(t, os.WriteFile(file, pem, 0o600))
 	}
 	dial := keys.TLS{CA: file}.Dialer(nil)
@@ -58,8 +56,7 @@ func TestAnAuthorityThatIsReplacedInItsFileIsTrustedForTheNextConnection(t *test
 		t.Fatalf("under the authority of before: %v", err)
 	}
 	put(after)
-	conn, err := dial(t.Context(), "tcp", server)
-	must.Do(t, err)
+	conn := must.Get(dial(t.Context(), "tcp", server))(t)
 	_ = conn.Close()
 }
 

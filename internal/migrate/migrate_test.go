@@ -48,8 +48,7 @@ func each(t *testing.T, test func(t *testing.T, d database)) {
 
 func openDB(t *testing.T, driver, address string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, address)
-	must.Do(t, err)
+	db := must.Get(sql.Open(driver, address))(t)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -112,9 +111,7 @@ func TestAMigrationThatIsCutShortShutsOutOldProgramsAndIsFinishedByTheNext(t *te
 	t.Parallel()
 	each(t, func(t *testing.T, d database) {
 		db := d.open(t)
-		if _, err := d.up(t.Context(), db, program(2)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.up(t.Context(), db, program(2)))(t)
 		broken := program(3)
 		broken.Files.(fstest.MapFS)["00003_change.sql"] = &fstest.MapFile{Data: []byte("-- minimum compatible schema: 2\n-- +goose Up\nALTER TABLE nobody DROP COLUMN name;")}
 		if _, err := d.up(t.Context(), db, broken); err == nil {

@@ -57,8 +57,7 @@ func TestAnInstantThatOnlyTheTopicOfPoliciesSaysIsUnverified(t *testing.T) {
 	}
 	checkpoints := map[int32]*schemas.Checkpoint{
 		0: {Policy: schemas.PolicyInForce{At: 4000, Policy: again}}, 1: {Policy: schemas.PolicyInForce{At: 3000, Policy: own}}}
-	known, err := ReadKnown(t.Context(), reader, checkpoints, nil)
-	must.Do(t, err)
+	known := must.Get(ReadKnown(t.Context(), reader, checkpoints, nil))(t)
 	want := []KnownPolicy{
 		{schemas.PolicyRecord{Policy: again}, 4000, true},
 		{schemas.PolicyRecord{Policy: past, Since: 5}, 0, true},
@@ -74,8 +73,7 @@ func TestAPolicyThatTheTopicLacksIsAskedForOnce(t *testing.T) {
 	cfg, producer, _ := pipeline(t)
 	kept := schemas.PolicyRecord{Policy: withTTL(time.Minute)}
 	must.Do(t, producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: kept.Key(), Value: kept.Encode()}))
-	k, err := NewKeeper(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	k := must.Get(NewKeeper(t.Context(), cfg, slog.New(slog.DiscardHandler)))(t)
 	if k.Lacks(kept.Policy.ID()) {
 		t.Error("the topic has the policy, and is said to lack it")
 	}
@@ -93,8 +91,7 @@ func TestAPolicyThatTheTopicLacksIsAskedForOnce(t *testing.T) {
 // standIn is a Kafka without topics.
 func standIn(t *testing.T) kafka.Config {
 	t.Helper()
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	must.Do(t, err)
+	cluster := must.Get(embedded.StartKafka(embedded.KafkaConfig{}))(t)
 	t.Cleanup(cluster.Close)
 	return kafka.Config{Brokers: cluster.Addrs()}
 }
@@ -150,9 +147,7 @@ func TestPoliciesAreKnownWhenNoCheckpointHasThemAnyMore(t *testing.T) {
 		t.Errorf("without the topic: %v", err)
 	}
 
-	if _, err := admin.ApplyTopics(t.Context(), cfg, 2, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(t.Context(), cfg, 2, 1))(t)
 	producer := kafkatest.Producer(t, cfg)
 	older := schemas.PolicyRecord{Policy: withTTL(time.Minute)}
 	must.Do(t, producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: older.Key(), Value: older.Encode()}))

@@ -14,8 +14,7 @@ import (
 // Rows of docs/timings.md: intervals with the proportions of the default policy, then the presets.
 func TestTheTableOfTimingsSaysWhatConfigCheckPrints(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/timings.md")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("../../docs/timings.md"))(t)
 	row := func(name string, p schemas.Policy) {
 		n := TradeOffOf(p)
 		want := fmt.Sprintf("| %s | %s | %s + %s | %d | %s | %d |", name, Short(p.HeartbeatInterval), Short(p.OnlineTTL), Short(p.OfflineDebounce), n.Lost, Short(n.Lag), n.PerMillion)

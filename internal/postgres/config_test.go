@@ -50,8 +50,7 @@ func TestThePasswordIsThatOfTheMoment(t *testing.T) {
 	c := config("postgres://me:old@host/db")
 	password, fault := "first", error(nil)
 	c.Password = func() (string, error) { return password, fault }
-	pool, err := c.Pool("ours")
-	must.Do(t, err)
+	pool := must.Get(c.Pool("ours"))(t)
 	for _, password = range []string{"first", "second"} {
 		conn := pool.ConnConfig.Copy()
 		if err := pool.BeforeConnect(t.Context(), conn); err != nil || conn.Password != password {
@@ -66,8 +65,7 @@ func TestThePasswordIsThatOfTheMoment(t *testing.T) {
 
 func TestWithoutASourceThePasswordIsTheURLs(t *testing.T) {
 	t.Parallel()
-	pool, err := config("postgres://me:old@host/db").Pool("ours")
-	must.Do(t, err)
+	pool := must.Get(config("postgres://me:old@host/db").Pool("ours"))(t)
 	conn := pool.ConnConfig.Copy()
 	if err := pool.BeforeConnect(t.Context(), conn); err != nil || conn.Password != "old" {
 		t.Error(conn.Password, err)

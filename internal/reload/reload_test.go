@@ -95,8 +95,7 @@ func (w *world) after(d time.Duration) int {
 
 func (w *world) is(name string, want float64) {
 	w.Helper()
-	families, err := w.registry.Gather()
-	must.Do(w, err)
+	families := must.Get(w.registry.Gather())(w)
 	for _, f := range families {
 		if f.GetName() == "stillhere_config_"+name {
 			if got := f.GetMetric()[0].GetGauge().GetValue(); got != want {
@@ -134,10 +133,8 @@ func TestASwappedSymlinkIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		other := w.file + ".new"
-		if err := errors.Join(os.WriteFile(other, []byte("a: 3"), 0o600), os.Symlink(other, w.file+".link"),
-			os.Rename(w.file+".link", w.file)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(other, []byte("a: 3"), 0o600), os.Symlink(other, w.file+".link"),
+			os.Rename(w.file+".link", w.file)))
 		if n := w.after(3 * time.Second); n != 1 {
 			t.Errorf("%d loads, want 1", n)
 		}

@@ -27,8 +27,7 @@ func TestTheSetIsTheNewestRecordOfEveryUser(t *testing.T) {
 					Version:    schemas.Version(rapid.Int64Range(1, 100).Draw(t, "version"))}
 				record.Value, want[user] = s.Encode(), s
 			}
-			seen, err := decode(record, nil)
-			must.Do(t, err)
+			seen := must.Get(decode(record, nil))(t)
 			must.Do(t, r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{seen}}))
 		}
 		var present []schemas.UserID
@@ -146,8 +145,7 @@ func TestAnErasureIsKnownAsLongAsTheStatusNamesIt(t *testing.T) {
 		value  []byte
 		erased bool
 	}{{status.Encode(), true}, {nil, false}} {
-		e, err := decode(&schemas.Record{Key: status.User.Key(), Value: c.value}, nil)
-		must.Do(t, err)
+		e := must.Get(decode(&schemas.Record{Key: status.User.Key(), Value: c.value}, nil))(t)
 		must.Do(t, r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{e}}))
 		if r.ErasedAfter(1, 8) != c.erased || r.ErasedAfter(1, 9) || r.ErasedAfter(2, 8) {
 			t.Errorf("after %v: erased after 8 %v, after 9 %v", c.value, r.ErasedAfter(1, 8), r.ErasedAfter(1, 9))

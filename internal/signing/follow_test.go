@@ -24,8 +24,7 @@ func TestKeysFollowTheirFileOnceItStaysAsItIs(t *testing.T) {
 	first, second := masterOf(1), masterOf(2)
 	write(first.Hex())
 	synctest.Test(t, func(t *testing.T) {
-		keys, err := Open(path)
-		must.Do(t, err)
+		keys := must.Get(Open(path))(t)
 		write(second.Hex()) // before Follow looks
 		var warnings bytes.Buffer
 		ctx, stop := context.WithCancel(t.Context())

@@ -29,9 +29,7 @@ func masterOf(i byte) (m Master) {
 
 func keyFor(t *testing.T, m Master, gateway schemas.GatewayID, tenants ...string) GatewayKey {
 	t.Helper()
-	key, err := m.GatewayKey(gateway, tenants)
-	must.Do(t, err)
-	return key
+	return must.Get(m.GatewayKey(gateway, tenants))(t)
 }
 
 func beats(gateway schemas.GatewayID, n int) []byte {
@@ -223,8 +221,7 @@ func TestCheckingAndSigningAllocateNothing(t *testing.T) { // not parallel: it c
 }
 
 func signers(t testing.TB) map[string]*Keys {
-	key, err := masterOf(1).GatewayKey("gw-1", nil)
-	must.Do(t, err)
+	key := must.Get(masterOf(1).GatewayKey("gw-1", nil))(t)
 	return map[string]*Keys{"control": Of([]Master{masterOf(1)}), "gateway": OfGateway(key)}
 }
 

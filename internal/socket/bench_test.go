@@ -40,24 +40,17 @@ func BenchmarkMessage(b *testing.B) {
 		go func() { ended <- conn.Serve(c) }()
 	}))
 	defer server.Close()
-	conn, err := new(net.Dialer).DialContext(b.Context(), "tcp", server.Listener.Addr().String())
-	must.Do(b, err)
-	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
-		b.Fatal(err)
-	}
+	conn := must.Get(new(net.Dialer).DialContext(b.Context(), "tcp", server.Listener.Addr().String()))(b)
+	must.Get(conn.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")))(b)
+	must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(b)
 	frame := append([]byte{0x81, 0x80 | 40, 0, 0, 0, 0}, bytes.Repeat([]byte("x"), 40)...)
 	const batch = 100
 	frames := bytes.Repeat(frame, batch)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= batch {
-		if _, err := conn.Write(frames[:min(left, batch)*len(frame)]); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(conn.Write(frames[:min(left, batch)*len(frame)]))(b)
 	}
 	<-c.done
 	b.StopTimer()

@@ -47,8 +47,7 @@ func (r tightRaw) Write(f func(fd uintptr) bool) error {
 
 func newTight(t *testing.T) (c *Conn, conn *tight, client int) {
 	t.Helper()
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	must.Do(t, err)
+	pair := must.Get(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
 	t.Cleanup(func() { _ = syscall.Close(pair[0]); _ = syscall.Close(pair[1]) })
 	must.Do(t, errors.Join(syscall.SetNonblock(pair[0], true), syscall.SetsockoptInt(pair[0], syscall.SOL_SOCKET, syscall.SO_SNDBUF, 8<<10)))
 	conn = &tight{fd: pair[0]}
@@ -78,8 +77,7 @@ func TestWhatTheKernelHasRoomForGoesOutAtOnceAndTheRestWithinTheTimeOut(t *testi
 		t.Error("the deadline stays and will end what is written after it")
 	}
 	room := make([]byte, 1<<20)
-	n, err := syscall.Read(client, room)
-	must.Do(t, err)
+	n := must.Get(syscall.Read(client, room))(t)
 	if got := append(room[:n], conn.slow...); !bytes.Equal(got, bytes.Join([][]byte{small, large, small}, nil)) {
 		t.Errorf("%d bytes at once and %d later are not the frames in order", n, len(conn.slow))
 	}

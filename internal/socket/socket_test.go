@@ -232,16 +232,12 @@ func TestALongMessageIsDroppedAndTheNextOneTakenButOneBeyondAllMeasureCloses(t *
 	d := open(t, o, nil)
 	conn, from := d.raw(t)
 	for _, f := range [][]byte{frame(0x81, strings.Repeat("x", 101)), frame(0x01, strings.Repeat("x", 90)), frame(0x80, strings.Repeat("x", 90)), frame(0x81, "ok")} {
-		if _, err := conn.Write(f); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(f))(t)
 	}
 	d.expect(t, "too long")
 	d.expect(t, "too long")
 	d.expect(t, "message")
-	if _, err := conn.Write(frame(0x81, strings.Repeat("x", 1001))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(frame(0x81, strings.Repeat("x", 1001))))(t)
 	rest := make([]byte, len("\x81\x02ok")+4)
 	if _, err := io.ReadFull(from, rest); err != nil || rest[4] != 0x88 || binary.BigEndian.Uint16(rest[6:]) != socket.TooLarge {
 		t.Fatalf("%x %v", rest, err)
@@ -263,9 +259,7 @@ func TestAConnectionThatBreaksTheRulesIsClosedWithTheReason(t *testing.T) {
 			t.Parallel()
 			d := open(t, options(), nil)
 			conn, from := d.raw(t)
-			if _, err := conn.Write(bytes); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.Write(bytes))(t)
 			got := make([]byte, 4)
 			if _, err := io.ReadFull(from, got); err != nil || got[0] != 0x88 || binary.BigEndian.Uint16(got[2:]) != socket.ProtocolError {
 				t.Fatalf("%x %v", got, err)
@@ -282,9 +276,7 @@ func TestTheClientsCloseIsConfirmedAndItsReasonReturned(t *testing.T) {
 		t.Errorf("%+v", closed)
 	}
 	conn, from := d.raw(t)
-	if _, err := conn.Write(frame(0x88, "")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(frame(0x88, "")))(t)
 	if got, err := io.ReadAll(from); err != nil || string(got) != "\x88\x00" {
 		t.Errorf("%x %v", got, err)
 	}
@@ -318,9 +310,7 @@ func TestAMessageInPartsMustBeCompleteInTimeWhateverComesBetween(t *testing.T) {
 	d := open(t, o, nil)
 	conn, from := d.raw(t)
 	begun := time.Now()
-	if _, err := conn.Write(frame(0x01, "the beginning")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(frame(0x01, "the beginning")))(t)
 	d.serving.Go(func() { // the client goes on to ping and to send empty parts
 		for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
 			if _, err := conn.Write(append(frame(0x89, ""), frame(0x00, "")...)); err != nil {
@@ -333,9 +323,7 @@ func TestAMessageInPartsMustBeCompleteInTimeWhateverComesBetween(t *testing.T) {
 			t.Fatalf("before it was closed: %v", err)
 		}
 		payload := make([]byte, head[1])
-		if _, err := io.ReadFull(from, payload); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(from, payload))(t)
 		if head[0] == 0x88 {
 			if code := binary.BigEndian.Uint16(payload); code != 1008 || !strings.Contains(string(payload), "not complete after 300ms") {
 				t.Errorf("closed with %d %q", code, payload[2:])
@@ -430,8 +418,7 @@ func TestOnlyPagesOfThisSiteAndNamedOnesMayConnect(t *testing.T) {
 func TestARequestThatIsNoHandshakeIsAnsweredSo(t *testing.T) {
 	t.Parallel()
 	d := open(t, options(), nil)
-	answer, err := d.Client().Get(d.URL)
-	must.Do(t, err)
+	answer := must.Get(d.Client().Get(d.URL))(t)
 	_ = answer.Body.Close()
 	if answer.StatusCode < 400 || answer.StatusCode >= 500 {
 		t.Errorf("answered %s", answer.Status)

@@ -50,10 +50,8 @@ func TestAnAnswerThatIsTakenOverKeepsItsHeadersAndEndsWithItsConnection(t *testi
 	defer server.Close()
 	// What the client says after its request is read away, and says nothing.
 	body := strings.NewReader("what nobody asked for")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, body)
-	must.Do(t, err)
-	answer, err := server.Client().Do(request)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, body))(t)
+	answer := must.Get(server.Client().Do(request))(t)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Access-Control-Allow-Origin") == "" || !answer.Close {
 		t.Error(answer.Status, answer.Header)
@@ -128,9 +126,7 @@ func TestAClientThatStopsInsideAFrameIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openOn(t, &pipes{conns: make(chan net.Conn)}, options(), nil)
 		conn, _ := d.raw(t)
-		if _, err := conn.Write(frame(0x81, "half a message")[:9]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(frame(0x81, "half a message")[:9]))(t)
 		d.endsWith(t, socket.ErrUnfinished)
 	})
 }

@@ -20,15 +20,12 @@ const people = 2000
 func table(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "people.db")
-	db, err := sql.Open("sqlite", storeAddress(path, "immediate", time.Second))
-	must.Do(t, err)
+	db := must.Get(sql.Open("sqlite", storeAddress(path, "immediate", time.Second)))(t)
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	run := func(statement string, arguments ...any) {
 		t.Helper()
-		if _, err := db.ExecContext(t.Context(), statement, arguments...); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.ExecContext(t.Context(), statement, arguments...))(t)
 	}
 	run(`CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL)`)
 	for i := range people {

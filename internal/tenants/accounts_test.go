@@ -235,8 +235,7 @@ func TestMetricsNameTheLargestTenantsAndSumTheOthers(t *testing.T) {
 			t.Helper()
 			registry := prometheus.NewPedanticRegistry()
 			registry.MustRegister(a)
-			families, err := registry.Gather()
-			must.Do(t, err)
+			families := must.Get(registry.Gather())(t)
 			var text strings.Builder
 			for _, family := range families {
 				for _, m := range family.GetMetric() {

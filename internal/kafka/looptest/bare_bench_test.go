@@ -28,16 +28,13 @@ func BenchmarkBareTransaction(b *testing.B) {
 	name := fmt.Sprintf("bare-%d", time.Now().UnixMilli())
 	in, out, status := name+".in", name+".out", name+".status"
 	client := func(options ...kgo.Opt) *kgo.Client {
-		c, err := kgo.NewClient(append(options, bareOptions(brokers)...)...)
-		must.Do(b, err)
+		c := must.Get(kgo.NewClient(append(options, bareOptions(brokers)...)...))(b)
 		b.Cleanup(c.CloseAllowingRebalance)
 		return c
 	}
 	producer := client(kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	admin := kadm.NewClient(producer)
-	if _, err := admin.CreateTopics(b.Context(), 4, -1, nil, in, out, status); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(admin.CreateTopics(b.Context(), 4, -1, nil, in, out, status))(b)
 	b.Cleanup(func() { _, _ = admin.DeleteTopics(context.Background(), in, out, status) })
 	session, err := kgo.NewGroupTransactSession(append(bareOptions(brokers), kgo.ConsumerGroup(name), kgo.TransactionalID(name), kgo.ConsumeTopics(in),
 		kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
@@ -58,8 +55,7 @@ func BenchmarkBareTransaction(b *testing.B) {
 		}
 	}()
 	send := func(n int) {
-		stamp, err := time.Now().MarshalBinary()
-		must.Do(b, err)
+		stamp := must.Get(time.Now().MarshalBinary())(b)
 		producer.Produce(b.Context(), &kgo.Record{Topic: in, Partition: int32(n % 4), Value: stamp}, nil)
 	}
 	take := func() time.Duration {

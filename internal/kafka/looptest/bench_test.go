@@ -43,14 +43,11 @@ func (s *sink) Checkpoint() string { return (&schemas.Checkpoint{LogEpoch: 1}).E
 // of the stand-in, which shares the machine.
 func BenchmarkProcessor(b *testing.B) {
 	const frames, partitions = 8000, 4
-	broker, err := embedded.StartKafka(embedded.KafkaConfig{})
-	must.Do(b, err)
+	broker := must.Get(embedded.StartKafka(embedded.KafkaConfig{}))(b)
 	defer broker.Close()
 	log := slog.New(slog.DiscardHandler)
 	cfg := kafka.Config{Brokers: broker.Addrs(), InstanceName: "bench"}
-	if _, err := admin.ApplyTopics(b.Context(), cfg, partitions, 1); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(b.Context(), cfg, partitions, 1))(b)
 	producer := kafkatest.Producer(b, cfg)
 	beats := make([]schemas.Beat, 1000)
 	for i := range beats {

@@ -206,9 +206,7 @@ func TestMembersThatJoinAndLeaveThreeTimesASecondNeitherLoseNorDouble(t *testing
 			if err := stop(); err != nil {
 				w.Errorf("a guest that leaves during a rebalance: %v", err)
 			}
-			if _, err := admin.LeaveGroup(w.Context(), kadm.LeaveGroup("detector").InstanceIDs(fmt.Sprint("detector.guest", round))); err != nil {
-				w.Fatal(err)
-			}
+			must.Get(admin.LeaveGroup(w.Context(), kadm.LeaveGroup("detector").InstanceIDs(fmt.Sprint("detector.guest", round))))(w)
 		}
 		w.until("all copied", 2*time.Minute, func() bool {
 			c := w.counts()

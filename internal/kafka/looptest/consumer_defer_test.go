@@ -76,8 +76,7 @@ func TestWhatADeferringHandlerHasInHandIsNotCommittedAndComesAgain(t *testing.T)
 		committed := func() int64 {
 			admin := w.admin()
 			defer admin.Close()
-			offsets, err := admin.FetchOffsets(w.Context(), w.cfg.WithDefaults().GroupName("follower"))
-			must.Do(w, err)
+			offsets := must.Get(admin.FetchOffsets(w.Context(), w.cfg.WithDefaults().GroupName("follower")))(w)
 			found, ok := offsets.Lookup(w.name(schemas.Transitions), 0)
 			if !ok {
 				found = kadm.OffsetResponse{Offset: kadm.Offset{At: -1}}

@@ -66,9 +66,7 @@ func (w *world) remake() {
 	w.Helper()
 	w.deleteTopic(schemas.Transitions)
 	must.Do(w, w.producer.Close(w.Context()))
-	if _, err := admin.ApplyTopics(w.Context(), w.cfg, 1, 1); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(w.Context(), w.cfg, 1, 1))(w)
 	w.producer = kafkatest.Producer(w, w.cfg)
 }
 
@@ -84,8 +82,7 @@ func (w *world) numbers(from, to int) (all string) {
 
 func (w *world) gaps() int {
 	w.Helper()
-	families, err := w.registry.Gather()
-	must.Do(w, err)
+	families := must.Get(w.registry.Gather())(w)
 	for _, family := range families {
 		if strings.HasSuffix(family.GetName(), "gaps_total") {
 			return int(family.GetMetric()[0].GetCounter().GetValue())

@@ -320,9 +320,7 @@ func TestARecreatedTopicIsReadFromItsStart(t *testing.T) {
 		w.copyTen()
 		w.deleteTopic(schemas.Heartbeats)
 		w.producer.Close(w.Context())
-		if _, err := admin.ApplyTopics(w.Context(), w.cfg, 1, 1); err != nil {
-			w.Fatal(err)
-		}
+		must.Get(admin.ApplyTopics(w.Context(), w.cfg, 1, 1))(w)
 		w.producer = kafkatest.Producer(w, w.cfg)
 		w.beat(0, "x")
 		w.member("a")

@@ -30,8 +30,7 @@ import (
 // startGuarded starts a broker with kfake's options for TLS, users and ACLs.
 func startGuarded(t *testing.T, options ...kfake.Opt) (kafka.Config, *embedded.Kafka) {
 	t.Helper()
-	broker, err := embedded.StartKafka(embedded.KafkaConfig{Partitions: 2, Options: options})
-	must.Do(t, err)
+	broker := must.Get(embedded.StartKafka(embedded.KafkaConfig{Partitions: 2, Options: options}))(t)
 	t.Cleanup(broker.Close)
 	return kafka.Config{Brokers: broker.Addrs(), InstanceName: "test", DeliveryTimeout: 2 * time.Second}, broker
 }

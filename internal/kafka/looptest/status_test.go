@@ -15,8 +15,7 @@ import (
 // whether it is there.
 func (w *world) series(name string, labels map[string]string) (float64, bool) {
 	w.Helper()
-	families, err := w.registry.Gather()
-	must.Do(w, err)
+	families := must.Get(w.registry.Gather())(w)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

@@ -26,15 +26,12 @@ func TestSettingsOfTenantsLeaveTheIdentityOfThePipelineAlone(t *testing.T) {
 		}
 		text := w.cfg
 		text.Prefix, text.Users = "tenants.", identity.Named(identity.Key{1})
-		if _, err := admin.ApplyTopics(w.Context(), text, 3, 1); err != nil {
-			w.Fatal(err)
-		}
+		must.Get(admin.ApplyTopics(w.Context(), text, 3, 1))(w)
 		nameless := text // commands do not have the key
 		nameless.Users = identity.Users{}
 		read := func() []schemas.Tenant {
 			w.Helper()
-			d, err := tenants.Read(w.Context(), nameless, quiet)
-			must.Do(w, err)
+			d := must.Get(tenants.Read(w.Context(), nameless, quiet))(w)
 			return d.Records()
 		}
 		change := func(err error) {

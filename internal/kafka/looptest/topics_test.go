@@ -31,8 +31,7 @@ func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
 		if err != nil || n != 3 {
 			w.Fatalf("%d partitions, %v", n, err)
 		}
-		reports, err := admin.ApplyTopics(w.Context(), w.cfg, 7, 1)
-		must.Do(w, err)
+		reports := must.Get(admin.ApplyTopics(w.Context(), w.cfg, 7, 1))(w)
 		for _, r := range reports {
 			want := int32(3)
 			if r.Name == w.name(schemas.Policies) {
@@ -89,8 +88,7 @@ func TestTopicsAreMadeByBrokersThatDoNotKnowASettingYet(t *testing.T) {
 				return slices.ContainsFunc(t.Configs, func(c kmsg.CreateTopicsRequestTopicConfig) bool { return c.Name == schemas.LatestTime })
 			})
 		}})
-		reports, err := admin.ApplyTopics(w.Context(), cfg, 3, 1)
-		must.Do(w, err)
+		reports := must.Get(admin.ApplyTopics(w.Context(), cfg, 3, 1))(w)
 		for _, r := range reports {
 			if !r.Created || len(r.Tuned) > 0 {
 				w.Errorf("%+v", r)
@@ -124,9 +122,7 @@ func TestAPipelineKeepsHowItsUsersAreNamed(t *testing.T) {
 		text := w.cfg.Prefix + "text."
 		w.Cleanup(func() { _ = admin.DeleteTopics(context.Background(), as(text, first)) })
 		for range 2 {
-			if _, err := admin.ApplyTopics(w.Context(), as(text, first), 3, 1); err != nil {
-				w.Fatal(err)
-			}
+			must.Get(admin.ApplyTopics(w.Context(), as(text, first), 3, 1))(w)
 		}
 		if n, err := admin.CheckTopics(w.Context(), as(text, first)); err != nil || n != 3 {
 			w.Errorf("%d partitions, %v", n, err)
@@ -179,9 +175,7 @@ func TestTopicsThatAreMissingHaveNoCopies(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		text := w.cfg
 		text.Prefix, text.Users = "text.", identity.Named(identity.Key{1})
-		if _, err := admin.ApplyTopics(w.Context(), text, 3, 1); err != nil {
-			w.Fatal(err)
-		}
+		must.Get(admin.ApplyTopics(w.Context(), text, 3, 1))(w)
 		all, err := admin.LastCopies(w.Context(), text)
 		if err != nil || all.Stay["text.erasures"] < time.Hour || all.Stay["text.deliveries"] < 24*time.Hour || all.Stay["text.pipeline"] != 0 || all.Note == "" {
 			w.Fatalf("%v, %v", all, err)
@@ -189,9 +183,7 @@ func TestTopicsThatAreMissingHaveNoCopies(t *testing.T) {
 		client := w.admin()
 		defer client.Close()
 		for _, topic := range []string{"text.erasures", "text.deliveries"} {
-			if _, err := client.DeleteTopic(w.Context(), topic); err != nil {
-				w.Fatal(err)
-			}
+			must.Get(client.DeleteTopic(w.Context(), topic))(w)
 		}
 		left, err := admin.LastCopies(w.Context(), text)
 		if _, found := left.Stay["text.erasures"]; err != nil || found || len(left.Stay) != len(all.Stay)-2 {
@@ -310,8 +302,7 @@ func TestApplyingTopicsChangesTheRetentionThatIsGivenAndNothingElse(t *testing.T
 		apply := func(r schemas.Retention) (changed, tuned []string) {
 			cfg := w.cfg
 			cfg.Retention = r
-			reports, err := admin.ApplyTopics(w.Context(), cfg, 1, 1)
-			must.Do(w, err)
+			reports := must.Get(admin.ApplyTopics(w.Context(), cfg, 1, 1))(w)
 			for _, r := range reports {
 				changed, tuned = append(changed, r.Changed...), append(tuned, r.Tuned...)
 			}
@@ -353,9 +344,7 @@ func TestApplyingTopicsChangesTheRetentionThatIsGivenAndNothingElse(t *testing.T
 			w.Helper()
 			admin := w.admin()
 			defer admin.Close()
-			if _, err := admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &retention}}, w.name(topic)); err != nil {
-				w.Fatal(err)
-			}
+			must.Get(admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &retention}}, w.name(topic)))(w)
 		}
 		set(schemas.Snapshots, "3600000")
 		check("snapshots has retention.ms=3600000 (1h0m0s)", "--retention heartbeats=2h0m0s")

@@ -49,8 +49,7 @@ func inKafka(t *testing.T, partitions int32, test func(w *world)) {
 }
 
 func (w *world) admin() *kadm.Client {
-	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log)
-	must.Do(w, err)
+	client := must.Get(kafka.NewClient(w.cfg.WithDefaults(), w.log))(w)
 	return kadm.NewClient(client)
 }
 

@@ -68,8 +68,7 @@ func inCluster(t *testing.T, brokers int, partitions int32, test func(w *world))
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
 		network := new(kfake.VirtualNetwork)
-		broker, err := embedded.StartKafka(embedded.KafkaConfig{Virtual: network, Brokers: brokers})
-		must.Do(t, err)
+		broker := must.Get(embedded.StartKafka(embedded.KafkaConfig{Virtual: network, Brokers: brokers}))(t)
 		t.Cleanup(broker.Close)
 		newWorld(t, broker, kafka.Config{Brokers: broker.Addrs(), Dialer: broker.Dialer()}).run(partitions, test)
 	})
@@ -87,9 +86,7 @@ func newWorld(t *testing.T, broker *embedded.Kafka, cfg kafka.Config) *world {
 }
 
 func (w *world) run(partitions int32, test func(w *world)) {
-	if _, err := admin.ApplyTopics(w.Context(), w.cfg, partitions, 1); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(w.Context(), w.cfg, partitions, 1))(w)
 	w.producer = kafkatest.Producer(w, w.cfg)
 	defer func() {
 		for _, end := range slices.Backward(w.ends) {
@@ -152,11 +149,9 @@ func (w *world) until(what string, limit time.Duration, true func() bool) {
 // read gives all committed records of a topic, by partition.
 func (w *world) read(topic schemas.Topic) []schemas.Record {
 	w.Helper()
-	r, err := kafka.NewReader(w.cfg, w.log)
-	must.Do(w, err)
+	r := must.Get(kafka.NewReader(w.cfg, w.log))(w)
 	defer r.Close() // until reads again and again
-	n, err := r.Partitions(w.Context(), topic)
-	must.Do(w, err)
+	n := must.Get(r.Partitions(w.Context(), topic))(w)
 	var all []schemas.Record
 	for p := range n {
 		err := r.Read(w.Context(), topic, p, -1, -1, topic != schemas.Heartbeats, func(rec *schemas.Record) error {

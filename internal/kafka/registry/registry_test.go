@@ -17,14 +17,12 @@ func TestTheSchemasOfAllTopicsAreRegisteredOnce(t *testing.T) {
 	t.Parallel()
 	fake := srfake.New()
 	t.Cleanup(fake.Close)
-	first, err := Register(t.Context(), fake.URL(), "presence.")
-	must.Do(t, err)
+	first := must.Get(Register(t.Context(), fake.URL(), "presence."))(t)
 	again, err := Register(t.Context(), fake.URL(), "presence.")
 	if err != nil || !slices.Equal(first, again) {
 		t.Errorf("registered again: %v (%v), want %v", again, err, first)
 	}
-	client, err := sr.NewClient(sr.URLs(fake.URL()))
-	must.Do(t, err)
+	client := must.Get(sr.NewClient(sr.URLs(fake.URL())))(t)
 	for _, subject := range []string{"presence.heartbeats-value", "presence.transitions-value", "presence.status-value", "presence.deliveries-value"} {
 		kept, err := client.SchemaByVersion(t.Context(), subject, -1)
 		if err != nil || kept.Type != sr.TypeProtobuf || !strings.Contains(kept.Schema.Schema, "package stillhere.v1;") {
@@ -37,14 +35,12 @@ func TestWhatAClientOfTheRegistryFramesIsRead(t *testing.T) {
 	t.Parallel()
 	fake := srfake.New()
 	t.Cleanup(fake.Close)
-	registered, err := Register(t.Context(), fake.URL(), "presence.")
-	must.Do(t, err)
+	registered := must.Get(Register(t.Context(), fake.URL(), "presence."))(t)
 	i := slices.IndexFunc(registered, func(r Registered) bool { return r.Subject == "presence.transitions-value" })
 	change := schemas.Transition{User: 42, From: schemas.Offline, To: schemas.Online, At: 5, Visibility: schemas.Everyone, Version: 7}
 	for _, path := range [][]int{{0}, {1}, {2, 1}} { // the first message has a short form
 		var head sr.ConfluentHeader
-		value, err := head.AppendEncode(nil, registered[i].ID, path)
-		must.Do(t, err)
+		value := must.Get(head.AppendEncode(nil, registered[i].ID, path))(t)
 		if id := binary.BigEndian.Uint32(value[1:]); int(id) != registered[i].ID {
 			t.Errorf("id %d", id)
 		}
@@ -72,10 +68,8 @@ func TestHeadsAreThoseOfWhatWasRegisteredAndNothingIsRegisteredForThem(t *testin
 	if _, err := ValueHeaders(t.Context(), fake.URL(), "presence."); err == nil || !strings.Contains(err.Error(), `run "stillhere topics apply --schema-registry URL" first`) {
 		t.Errorf("before: %v", err)
 	}
-	registered, err := Register(t.Context(), fake.URL(), "presence.")
-	must.Do(t, err)
-	heads, err := ValueHeaders(t.Context(), fake.URL(), "presence.")
-	must.Do(t, err)
+	registered := must.Get(Register(t.Context(), fake.URL(), "presence."))(t)
+	heads := must.Get(ValueHeaders(t.Context(), fake.URL(), "presence."))(t)
 	// The golden part: Transition is the first message of its file, Status the second,
 	// Delivery the second of its own; paths are zigzag with their length before them.
 	paths := map[schemas.Topic]string{schemas.Transitions: "\x00", schemas.Statuses: "\x02\x02", schemas.Deliveries: "\x02\x02"}

@@ -42,8 +42,7 @@ func Run(ctx context.Context, users identity.Users, partitions int32) (config ka
 // Producer is one that is closed when the test ends.
 func Producer(t testing.TB, config kafka.Config) *kafka.Producer {
 	t.Helper()
-	p, err := kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil)
-	must.Do(t, err)
+	p := must.Get(kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
@@ -55,8 +54,7 @@ func Producer(t testing.TB, config kafka.Config) *kafka.Producer {
 // Reader is one that is closed when the test ends.
 func Reader(t testing.TB, config kafka.Config) *kafka.Reader {
 	t.Helper()
-	r, err := kafka.NewReader(config, slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	r := must.Get(kafka.NewReader(config, slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(r.Close)
 	return r
 }

@@ -78,10 +78,8 @@ func (a *Authority) Renew(p Pair, name string, life time.Duration) {
 		DNSNames: []string{"localhost", name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	must.Do(a.tb, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	must.Do(a.tb, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key))(a.tb)
+	keyDER := must.Get(x509.MarshalPKCS8PrivateKey(key))(a.tb)
 	write(a.tb, p.Key, "PRIVATE KEY", keyDER)
 	write(a.tb, p.Cert, "CERTIFICATE", der)
 }
@@ -101,16 +99,12 @@ func (a *Authority) Server(p Pair, clients *Authority) *tls.Config {
 
 func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(tb, err)
-	return key
+	return must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(tb)
 }
 
 func serial(tb testing.TB) *big.Int {
 	tb.Helper()
-	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	must.Do(tb, err)
-	return n
+	return must.Get(rand.Int(rand.Reader, big.NewInt(1<<62)))(tb)
 }
 
 func write(tb testing.TB, path, kind string, der []byte) {

@@ -20,9 +20,7 @@ import (
 
 func compose(t *testing.T) *types.Project {
 	t.Helper()
-	c, err := ReadCompose()
-	must.Do(t, err)
-	return c
+	return must.Get(ReadCompose())(t)
 }
 
 // oneShot services end by themselves.
@@ -92,9 +90,7 @@ func mounts(t *testing.T, s types.ServiceConfig, source, target string) bool {
 // root is the folder of the repository, as Compose resolves it.
 func root(t *testing.T) string {
 	t.Helper()
-	folder, err := filepath.Abs(Root())
-	must.Do(t, err)
-	return folder
+	return must.Get(filepath.Abs(Root()))(t)
 }
 
 func TestPortsArePublishedOnlyOnTheLoopback(t *testing.T) {
@@ -214,16 +210,14 @@ func TestRolesAskForServersWhereTheyAre(t *testing.T) {
 			t.Errorf("%s looks for Redis at %s", name, redis)
 		}
 		if text := Value(s, "STILLHERE_POSTGRES"); text != "" {
-			at, err := url.Parse(text)
-			must.Do(t, err)
+			at := must.Get(url.Parse(text))(t)
 			password, _ := at.User.Password()
 			if at.Host != "postgres:5432" || at.User.Username() != Value(postgres, "POSTGRES_USER") || password != Value(postgres, "POSTGRES_PASSWORD") || at.Path != "/"+Value(postgres, "POSTGRES_DB") {
 				t.Errorf("%s: %s is not what the service postgres has: %v", name, text, postgres.Environment)
 			}
 		}
 		if text := Value(s, "STILLHERE_URL"); text != "" {
-			at, err := url.Parse(text)
-			must.Do(t, err)
+			at := must.Get(url.Parse(text))(t)
 			if listen := Value(c.Services[at.Hostname()], "STILLHERE_LISTEN"); !strings.HasSuffix(listen, ":"+at.Port()) {
 				t.Errorf("%s looks for %s, which listens at %q", name, text, listen)
 			}

@@ -16,9 +16,7 @@ import (
 
 func dockerfile(t *testing.T) []Instruction {
 	t.Helper()
-	all, err := ReadDockerfile()
-	must.Do(t, err)
-	return all
+	return must.Get(ReadDockerfile())(t)
 }
 
 func TestTheImageIsStaticAndRunsAsNobody(t *testing.T) {
@@ -80,8 +78,7 @@ func TestTheBuildersGoIsNewEnoughAndPinned(t *testing.T) {
 	if m == nil {
 		t.Fatalf("%q does not name a version of Go", from)
 	}
-	mod, err := os.ReadFile(filepath.Join(Root(), "go.mod"))
-	must.Do(t, err)
+	mod := must.Get(os.ReadFile(filepath.Join(Root(), "go.mod")))(t)
 	wanted := regexp.MustCompile(`(?m)^go (\d+)\.(\d+)\.(\d+)$`).FindStringSubmatch(string(mod))
 	if wanted == nil {
 		t.Fatal("go.mod does not name a version of Go")
@@ -103,21 +100,17 @@ func TestEverythingTheProgramIsMadeOfReachesTheBuild(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f",
 		`{{if not .Standard}}{{if .Module.Main}}{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, "./cmd/stillhere")
 	list.Dir = Root()
-	out, err := list.Output()
-	must.Do(t, err)
-	root, err := filepath.EvalSymlinks(Root())
-	must.Do(t, err)
+	out := must.Get(list.Output())(t)
+	root := must.Get(filepath.EvalSymlinks(Root()))(t)
 	needed := []string{"go.mod", "go.sum", "deploy/release/slim"}
 	for line := range strings.FieldsSeq(string(out)) {
-		relative, err := filepath.Rel(root, line)
-		must.Do(t, err)
+		relative := must.Get(filepath.Rel(root, line))(t)
 		needed = append(needed, filepath.ToSlash(relative))
 	}
 	if len(needed) < 100 {
 		t.Fatalf("the program is said to be made of %d files", len(needed))
 	}
-	reached, err := buildContext(needed)
-	must.Do(t, err)
+	reached := must.Get(buildContext(needed))(t)
 	for _, file := range needed {
 		if !slices.Contains(reached, file) {
 			t.Errorf(".dockerignore keeps %s out of the build", file)
@@ -132,8 +125,7 @@ func TestEverythingTheProgramIsMadeOfReachesTheBuild(t *testing.T) {
 func TestVersionCommitAndDateAreStampedWhereTheProgramKeepsThem(t *testing.T) {
 	t.Parallel()
 	build := buildCommand(t, dockerfile(t))
-	source, err := os.ReadFile(filepath.Join(Root(), "cmd", "stillhere", "version.go"))
-	must.Do(t, err)
+	source := must.Get(os.ReadFile(filepath.Join(Root(), "cmd", "stillhere", "version.go")))(t)
 	// The linker leaves variables alone that are made by more than a constant.
 	kept := regexp.MustCompile(`(?ms)^package main$.*^var version, commit, date string$`)
 	for _, stamp := range []string{"-X main.version=$VERSION", "-X main.commit=$REVISION", "-X main.date=$CREATED"} {

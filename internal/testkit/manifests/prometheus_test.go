@@ -13,8 +13,7 @@ import (
 
 func TestEveryBoardTakesItsFiguresFromTheChosenPrometheus(t *testing.T) {
 	t.Parallel()
-	boards, err := ReadDashboards()
-	must.Do(t, err)
+	boards := must.Get(ReadDashboards())(t)
 	if len(boards) < 3 {
 		t.Fatalf("there are only %d boards", len(boards))
 	}
@@ -64,8 +63,7 @@ func TestGrafanaFindsTheBoardsAndPrometheus(t *testing.T) {
 		t.Errorf("Grafana looks for boards in %s; mounted are %v", path, grafana.Volumes)
 	}
 	home, inside := strings.CutPrefix(Value(grafana, "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"), path+"/")
-	boards, err := ReadDashboards()
-	must.Do(t, err)
+	boards := must.Get(ReadDashboards())(t)
 	if !inside || !slices.ContainsFunc(boards, func(b Dashboard) bool { return b.File == home }) {
 		t.Errorf("the home board %q is not there", home)
 	}
@@ -82,10 +80,8 @@ func TestGrafanaFindsTheBoardsAndPrometheus(t *testing.T) {
 
 func TestEveryAlertSaysHowUrgentItIsAndWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	rules, err := ReadRules()
-	must.Do(t, err)
-	runbook, err := os.ReadFile(filepath.Join(Root(), "deploy", "RUNBOOK.md"))
-	must.Do(t, err)
+	rules := must.Get(ReadRules())(t)
+	runbook := must.Get(os.ReadFile(filepath.Join(Root(), "deploy", "RUNBOOK.md")))(t)
 	seen := map[string]bool{}
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {

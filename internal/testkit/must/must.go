@@ -16,3 +16,12 @@ func Do(t T, errs ...error) {
 		t.Fatal(err)
 	}
 }
+
+// Get is the value of a step that the test cannot go on without: must.Get(step())(t).
+func Get[V any](value V, err error) func(T) V {
+	return func(t T) V {
+		t.Helper()
+		Do(t, err)
+		return value
+	}
+}

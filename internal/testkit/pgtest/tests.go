@@ -61,7 +61,5 @@ func Shared(tb testing.TB) *Cluster {
 // URL returns the URL of an empty database in the cluster of Main, or skips the test as Shared does.
 func URL(tb testing.TB) string {
 	tb.Helper()
-	url, err := Shared(tb).URL(tb.Context())
-	must.Do(tb, err)
-	return url
+	return must.Get(Shared(tb).URL(tb.Context()))(tb)
 }

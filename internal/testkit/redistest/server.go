@@ -104,8 +104,7 @@ func start(tb testing.TB, port int, config []string, settings []string) *Server 
 	}
 	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), tb: tb, exited: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.Background(), path, append(args, settings...)...)
-	out, err := s.cmd.StdoutPipe()
-	must.Do(tb, err)
+	out := must.Get(s.cmd.StdoutPipe())(tb)
 	must.Do(tb, s.cmd.Start())
 	lines, ready := bufio.NewScanner(out), false
 	var output []string
@@ -192,7 +191,5 @@ func until(tb testing.TB, what string, holds func() bool) {
 
 func freePort(tb testing.TB) int {
 	tb.Helper()
-	port, err := freeport.Find()
-	must.Do(tb, err)
-	return port
+	return must.Get(freeport.Find())(tb)
 }

@@ -18,8 +18,7 @@ import (
 func TestTracedHandlersFlushHijackAndSetDeadlines(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // nobody listens: nothing is sampled
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
-	end, err := Start(t.Context(), Process{Role: "api"}, func(error) {})
-	must.Do(t, err)
+	end := must.Get(Start(t.Context(), Process{Role: "api"}, func(error) {}))(t)
 	defer func() { _ = end(t.Context()) }()
 	release := make(chan struct{})
 	routes := http.NewServeMux()
@@ -47,8 +46,7 @@ func TestTracedHandlersFlushHijackAndSetDeadlines(t *testing.T) {
 	server := httptest.NewServer(Handler(routes, func(r *http.Request) string { return r.URL.Path }))
 	defer server.Close()
 
-	answer, err := http.Get(server.URL + "/stream")
-	must.Do(t, err)
+	answer := must.Get(http.Get(server.URL + "/stream"))(t)
 	// The handler has not ended: the line was flushed.
 	if line, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil || line != "first\n" || answer.StatusCode != http.StatusTeapot {
 		t.Errorf("%q with %d: %v", line, answer.StatusCode, err)
@@ -56,8 +54,7 @@ func TestTracedHandlersFlushHijackAndSetDeadlines(t *testing.T) {
 	close(release)
 	_ = answer.Body.Close()
 
-	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
-	must.Do(t, err)
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(server.URL, "http://")))(t)
 	defer conn.Close()
 	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nHost: x\r\n\r\n")
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "mine\n" {
