@@ -11,7 +11,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/must"
@@ -66,33 +65,24 @@ func (w *world) batches(name string) (*batchers, *processor.Processor) {
 	t := processor.New(cfg, "detector", schemas.Transitions, func(partition int32) processor.Task {
 		return &batcher{copier{partition: partition}, shared}
 	}, w.producer, w.log, w.metrics)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- t.Run(ctx) }()
-	w.ends = append(w.ends, func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.Errorf("batches %s: %v", name, err)
-		}
-	})
+	w.runs("batches "+name, t.Run)
 	return shared, t
 }
 
 func TestATransformReadsWhatAnotherHasCommittedAndIsReadyBehindItsMarkers(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		abort(w)
-		commitTransition(w, "a")
-		commitTransition(w, "bad")
+		aborts, commits := w.transactional("aborts"), w.transactional("commits")
+		aborts(schemas.Transitions, "!", kgo.TryAbort)
+		commits(schemas.Transitions, "a", kgo.TryCommit)
+		commits(schemas.Transitions, "bad", kgo.TryCommit)
 		_, transform := w.batches("b")
 		w.until("ready", 10*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
-		commitTransition(w, "b")
-		abort(w)
+		commits(schemas.Transitions, "b", kgo.TryCommit)
+		aborts(schemas.Transitions, "!", kgo.TryAbort)
 		w.until("copied", 5*time.Second, func() bool { return len(w.read(schemas.Deliveries)) == 2 })
 		// Longer than a stall may last.
 		time.Sleep(time.Minute)
-		if err := transform.Ready(); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, transform.Ready())
 		if letters := w.read(schemas.DeadLetter); len(letters) != 1 || string(letters[0].Key) != "bad" {
 			w.Errorf("dead letters: %v", letters)
 		}
@@ -105,7 +95,7 @@ func TestABatchIsTriedUntilTheWorldIsWellAndPutsOutOnce(t *testing.T) {
 		shared, transform := w.batches("b")
 		w.until("ready", 10*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
 		shared.set(errors.New("the graph does not answer"))
-		commitTransition(w, "a")
+		w.transactional("commits")(schemas.Transitions, "a", kgo.TryCommit)
 		time.Sleep(time.Minute)
 		if n := len(w.read(schemas.Deliveries)); n != 0 {
 			w.Fatalf("%d were put out", n)
@@ -117,15 +107,4 @@ func TestABatchIsTriedUntilTheWorldIsWellAndPutsOutOnce(t *testing.T) {
 		w.until("copied", 10*time.Second, func() bool { return len(w.read(schemas.Deliveries)) == 1 })
 		w.noRestarts()
 	})
-}
-
-// commitTransition writes a record to the transitions in a transaction.
-func commitTransition(w *world, key string) {
-	w.Helper()
-	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID("commits"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	must.Do(w, err)
-	defer client.Close()
-	must.Do(w, client.BeginTransaction())
-	must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.transitions", Key: []byte(key), Value: []byte("v")}).FirstErr())
-	must.Do(w, client.EndTransaction(w.Context(), kgo.TryCommit))
 }

@@ -28,8 +28,7 @@ import (
 // broker, and checks that everything was copied once and in order.
 func (w *world) copies(rounds int, happens func(round int)) *processor.Processor {
 	w.Helper()
-	_, transform := w.member("a")
-	w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+	_, transform := w.joined("a", 2)
 	for round := range rounds {
 		happens(round)
 		w.beat(0, "x")
@@ -137,22 +136,20 @@ func (c *losingConn) Read(b []byte) (int, error) {
 
 func TestAnEndOfATransactionThatComesLateEndsNoOther(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		cluster := w.kafka.Cluster()
 		var ends, late atomic.Int64
 		over := make(chan struct{})
 		w.ends = append(w.ends, func() { close(over) })
-		cluster.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
-			cluster.KeepControl()
+		w.answers(kmsg.EndTxn, func(kmsg.Request) kmsg.Response {
 			if ends.Add(1)%20 == 10 && late.Load() < 4 {
 				late.Add(1)
-				cluster.SleepControl(func() {
+				w.kafka.Cluster().SleepControl(func() {
 					select {
 					case <-time.After(25 * time.Second):
 					case <-over:
 					}
 				})
 			}
-			return nil, nil, false
+			return nil
 		})
 		w.copies(300, func(int) {})
 		time.Sleep(time.Minute)
@@ -222,15 +219,8 @@ func TestMembersThatJoinAndLeaveThreeTimesASecondNeitherLoseNorDouble(t *testing
 
 func TestAPartitionThatIsBeingRestoredIsNotReadyAndPublishesNothing(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		cfg := w.cfg
-		cfg.InstanceName = "a"
 		release := make(chan struct{})
-		transform := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-			return slow{&copier{partition: partition, counts: map[string]int{}}, release}
-		}, w.producer, w.log, w.metrics)
-		ctx, cancel := context.WithCancel(w.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- transform.Run(ctx) }()
+		_, transform := w.memberOf("a", w.cfg, func(c *copier) processor.Task { return slow{c, release} })
 		w.beat(0, "x")
 		for range 20 {
 			time.Sleep(time.Second)
@@ -244,8 +234,6 @@ func TestAPartitionThatIsBeingRestoredIsNotReadyAndPublishesNothing(t *testing.T
 		close(release)
 		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 1 && transform.Ready() == nil })
 		w.noRestarts()
-		cancel()
-		must.Do(w, <-ended)
 	})
 }
 
@@ -262,19 +250,16 @@ func (s slow) Restore(ctx context.Context, at stream.Assignment, read stream.Rea
 
 func TestAStopWhileTheGroupHoldsAJoinIsNoErrorAndTheNextOwnerRepeatsWhatWasInHand(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		stop, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
-		cluster := w.kafka.Cluster()
+		stop, _ := w.joined("a", 2)
 		var held atomic.Bool
 		over := make(chan struct{})
 		w.ends = append(w.ends, func() { close(over) })
-		cluster.ControlKey(int16(kmsg.JoinGroup), func(request kmsg.Request) (kmsg.Response, error, bool) {
-			cluster.KeepControl()
+		w.answers(kmsg.JoinGroup, func(request kmsg.Request) kmsg.Response {
 			if instance := request.(*kmsg.JoinGroupRequest).InstanceID; instance != nil && strings.HasSuffix(*instance, ".a") {
 				held.Store(true)
-				cluster.SleepControl(func() { <-over })
+				w.kafka.Cluster().SleepControl(func() { <-over })
 			}
-			return nil, nil, false
+			return nil
 		})
 		_, b := w.member("b")
 		w.until("the group holds the join of a", 30*time.Second, held.Load)

@@ -117,9 +117,7 @@ func chaos(w *world, random *rand.Rand) {
 		wires[name] = newWire(w.cfg.Dialer)
 		cfg := w.cfg
 		cfg.InstanceName, cfg.Dialer = name, wires[name].connect
-		transform := processor.New(cfg, "detector", "heartbeats", func(partition int32) processor.Task {
-			return &copier{partition: partition, counts: map[string]int{}}
-		}, w.producer, w.log.With("member", name), w.metrics)
+		transform := w.transform(cfg, func(c *copier) processor.Task { return c })
 		ctx, cancel := context.WithCancel(context.Background())
 		left.Go(func() {
 			// What is cut off cannot commit at its end, and says so.

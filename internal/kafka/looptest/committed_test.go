@@ -16,8 +16,7 @@ func TestCommittedReturnsOffsetsAndCheckpointsOfThePartitionsThatHaveThem(t *tes
 		if all, err := kafka.Committed(w.Context(), w.cfg, "detector", schemas.Heartbeats); err != nil || len(all) != 0 {
 			w.Fatalf("before anything was committed: %v, %v", all, err)
 		}
-		stop, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 3 })
+		stop, _ := w.joined("a", 3)
 		w.beat(1, "x")
 		w.until("copied", 5*time.Second, func() bool { return w.counts()["x"] == 1 })
 		must.Do(w, stop())

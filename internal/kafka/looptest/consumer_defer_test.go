@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/must"
@@ -31,6 +30,8 @@ type kept struct {
 	key    string
 	offset int64
 }
+
+func decodeKept(r *schemas.Record) (kept, error) { return kept{string(r.Key), r.Offset}, nil }
 
 func (d *deferrer) Apply(_ context.Context, b stream.Batch[kept]) error {
 	d.mu.Lock()
@@ -66,25 +67,13 @@ func (d *deferrer) keys() []string {
 
 func TestWhatADeferringHandlerHasInHandIsNotCommittedAndComesAgain(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		follow := func(d *deferrer) (stop func(), f *consumer.Consumer[kept]) {
-			cfg := w.cfg
-			cfg.InstanceName = "a"
-			f = consumer.New(cfg, "follower", schemas.Transitions, func(r *schemas.Record) (kept, error) { return kept{string(r.Key), r.Offset}, nil },
-				d, w.producer, w.log, w.metrics)
-			return w.runs("a", f.Run), f
-		}
 		committed := func() int64 {
-			admin := w.admin()
-			defer admin.Close()
-			offsets := must.Get(admin.FetchOffsets(w.Context(), w.cfg.WithDefaults().GroupName("follower")))(w)
-			found, ok := offsets.Lookup(w.name(schemas.Transitions), 0)
-			if !ok {
-				found = kadm.OffsetResponse{Offset: kadm.Offset{At: -1}}
-			}
-			return found.At
+			all, err := kafka.Committed(w.Context(), w.cfg, "follower", schemas.Transitions)
+			must.Do(w, err)
+			return all[0].Offset
 		}
 		first := &deferrer{held: -1}
-		stop, _ := follow(first)
+		stop, _ := follow(w, "a", decodeKept, first)
 		for _, key := range []string{"before", "held", "behind", "last"} {
 			w.put(0, key)
 		}
@@ -99,7 +88,7 @@ func TestWhatADeferringHandlerHasInHandIsNotCommittedAndComesAgain(t *testing.T)
 			w.Fatalf("%d is committed at the end while 1 is in hand", at)
 		}
 		second := &deferrer{held: -1}
-		stop, _ = follow(second)
+		stop, _ = follow(w, "a", decodeKept, second)
 		w.until("taken again", 30*time.Second, func() bool { return slices.Equal(second.keys(), []string{"held", "behind", "last"}) })
 		second.letGo() // nothing new comes
 		w.until("all is committed", 30*time.Second, func() bool { return committed() == 4 })
@@ -136,11 +125,7 @@ func (s *slowly) Finish(context.Context, int32) (int64, bool) {
 func TestAPartitionThatComesBackWaitsUntilItsFormerFeedHasEnded(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		handler := &slowly{deferrer: &deferrer{held: -1}, release: make(chan struct{})}
-		cfg := w.cfg
-		cfg.InstanceName = "a"
-		f := consumer.New(cfg, "follower", schemas.Transitions, func(r *schemas.Record) (kept, error) { return kept{string(r.Key), r.Offset}, nil },
-			handler, w.producer, w.log, w.metrics)
-		stop := w.runs("a", f.Run)
+		stop, f := follow(w, "a", decodeKept, handler)
 		w.put(0, "first")
 		w.until("taken", 30*time.Second, func() bool { return len(handler.keys()) == 1 })
 		f.ReplaceWorker(0, 1)

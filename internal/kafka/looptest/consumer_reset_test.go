@@ -90,11 +90,9 @@ func decodeOffset(r *schemas.Record) (int64, error) { return r.Offset, nil }
 func TestAHandlerThatLostItsPlaceIsGivenThatPartitionAgainFromThereAndNoOther(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		k := newForgetful()
-		cfg := w.cfg
-		cfg.InstanceName, cfg.MaxPollRecords = "a", 7
-		f := consumer.New(cfg, "follower", schemas.Transitions, decodeOffset, k, w.producer, w.log, w.metrics)
-		w.runs("a", f.Run)
-		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
+		w.cfg.MaxPollRecords = 7
+		_, f := follow(w, "a", decodeOffset, k)
+		w.has("ready", f, 2)
 		total := 0
 		for range 5 {
 			for range 50 {
@@ -121,8 +119,7 @@ func TestAHandlerThatLostItsPlaceIsGivenThatPartitionAgainFromThereAndNoOther(t 
 func TestAConsumerWithoutGroupThatRestartsContinuesWhereItsHandlerIs(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		k := newForgetful()
-		f := consumer.New(w.cfg, "follower", schemas.Transitions, decodeOffset, k, w.producer, w.log, w.metrics, consumer.WithoutGroup())
-		w.runs("a", f.Run)
+		follow(w, "", decodeOffset, k, consumer.WithoutGroup())
 		begun := func() int {
 			k.mu.Lock()
 			defer k.mu.Unlock()

@@ -109,7 +109,7 @@ func TestAHandlerLearnsWhichPartitionsAnotherConsumerTakes(t *testing.T) {
 	onEach(t, 2, func(w *world) {
 		first, second := starting{newKeeper()}, starting{newKeeper()}
 		stop, a := w.follower("a", first)
-		w.until("the first has both", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		w.has("the first has both", a, 2)
 		_, b := w.follower("b", second)
 		w.until("each has one", time.Minute, func() bool { return len(a.Status()) == 1 && len(b.Status()) == 1 })
 		taken := b.Status()[0].Partition
@@ -132,29 +132,15 @@ func decodeKey(r *schemas.Record) (string, error) {
 	return string(r.Key), nil
 }
 
-func (w *world) follower(name string, handler consumer.Handler[string], options ...consumer.Option) (stop func(), f *consumer.Consumer[string]) {
-	cfg := w.cfg
-	cfg.InstanceName = name
-	f = consumer.New(cfg, "follower", schemas.Transitions, decodeKey, handler, w.producer, w.log, w.metrics, options...)
-	return w.runs(name, f.Run), f
+func (w *world) follower(name string, handler consumer.Handler[string], options ...consumer.Option) (stop func() error, f *consumer.Consumer[string]) {
+	return follow(w, name, decodeKey, handler, options...)
 }
 
-// runs runs a follower until stop or the world's end.
-func (w *world) runs(name string, run func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				w.Errorf("follower %s: %v", name, err)
-			}
-		})
-	}
-	w.ends = append(w.ends, stop)
-	return stop
+func follow[T any](w *world, name string, decode func(*schemas.Record) (T, error), handler consumer.Handler[T], options ...consumer.Option) (stop func() error, f *consumer.Consumer[T]) {
+	cfg := w.cfg
+	cfg.InstanceName = name
+	f = consumer.New(cfg, "follower", schemas.Transitions, decode, handler, w.producer, w.log, w.metrics, options...)
+	return w.runs("follower "+name, f.Run), f
 }
 
 // put appends a record to the transitions, outside of a transaction.
@@ -167,7 +153,7 @@ func TestAFollowerAppliesInOrderAndGoesOnWhereItStopped(t *testing.T) {
 	onEach(t, 2, func(w *world) {
 		k := newKeeper()
 		stop, f := w.follower("a", k)
-		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
+		w.has("ready", f, 2)
 		for i := range 100 {
 			w.put(int32(i%2), fmt.Sprint(i/2))
 		}
@@ -198,7 +184,7 @@ func TestAFailingHandlerHoldsUpItsPartitionAloneAndLosesNothing(t *testing.T) {
 		k.setFail(errors.New("the database is down"), 0)
 		stop, f := w.follower("a", k)
 		w.cfg = cfg
-		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
+		w.has("ready", f, 2)
 		put := func(first, n int) {
 			for i := first; i < first+n; i++ {
 				w.put(0, fmt.Sprint(i))
@@ -229,7 +215,7 @@ func TestAPartitionThatWasPausedIsFetchedWithinTwoSecondsWhereOthersAreQuiet(t *
 		k := newKeeper()
 		k.setFail(errors.New("the database is down"), 0)
 		_, f := w.follower("a", k)
-		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
+		w.has("ready", f, 2)
 		put := func(first, n int) {
 			for i := first; i < first+n; i++ {
 				w.put(0, fmt.Sprint(i))
@@ -277,7 +263,7 @@ func TestTheLatestTimeMayBeThatOfARecordThatCannotBeDecoded(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		k := newKeeper()
 		_, f := w.follower("a", k)
-		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 1 })
+		w.has("ready", f, 1)
 		ahead := schemas.MillisOf(time.Now().Add(time.Minute))
 		bad := schemas.Outgoing{Topic: schemas.Transitions, Key: []byte("bad"), Time: ahead}
 		must.Do(w, w.producer.AppendSync(w.Context(), bad))
@@ -312,8 +298,7 @@ func TestAHandlerThatKeepsOffsetsSaysWhereToStart(t *testing.T) {
 
 func TestWatermarksAdvanceWithoutTransitionsAndNeverTooFar(t *testing.T) {
 	onEach(t, 2, func(w *world) {
-		_, transform := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+		w.joined("a", 2)
 		k := newKeeper()
 		w.follower("a", k, consumer.WatermarksOf("detector", schemas.Heartbeats))
 		w.until("first marks", 10*time.Second, func() bool { return k.mark(0) > 0 && k.mark(1) > 0 })
@@ -346,7 +331,7 @@ func TestFollowersShareAndHandOverPartitions(t *testing.T) {
 	onEach(t, 4, func(w *world) {
 		a, b := newKeeper(), newKeeper()
 		_, fa := w.follower("a", a)
-		w.until("a ready", 30*time.Second, func() bool { return fa.Ready() == nil && len(fa.Status()) == 4 })
+		w.has("a ready", fa, 4)
 		sent := 0
 		send := func(n int) {
 			for range n {

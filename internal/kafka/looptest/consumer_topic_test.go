@@ -60,11 +60,11 @@ func (b *booked) have() string {
 
 const madeAnew = "ALARM: the topic was deleted and recreated"
 
-// remake deletes the transitions and makes them anew, and the producer with them,
+// remake deletes a topic and makes it anew, and the producer with it,
 // for it stays with the topic that it knows.
-func (w *world) remake() {
+func (w *world) remake(topic schemas.Topic) {
 	w.Helper()
-	w.deleteTopic(schemas.Transitions)
+	w.deleteTopic(topic)
 	must.Do(w, w.producer.Close(w.Context()))
 	must.Get(admin.ApplyTopics(w.Context(), w.cfg, 1, 1))(w)
 	w.producer = kafkatest.Producer(w, w.cfg)
@@ -104,7 +104,7 @@ func TestARecreatedTopicIsReadFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *testi
 		if !old.Known() || strings.Contains(said.String(), "ALARM") || b.kept.Next != 5 {
 			w.Fatalf("topic %s, kept %+v", old, b.kept)
 		}
-		w.remake()
+		w.remake(schemas.Transitions)
 		second := w.numbers(100, 112)
 		stop, _ = w.follower("a", b)
 		w.until("all of the new one applied", 30*time.Second, func() bool { return b.have() == second })
@@ -126,7 +126,7 @@ func TestATopicRecreatedUnderAConsumerIsReadFromItsStart(t *testing.T) {
 		first := w.numbers(0, 5)
 		w.follower("a", b)
 		w.until("applied", 30*time.Second, func() bool { return b.have() == first })
-		w.remake()
+		w.remake(schemas.Transitions)
 		second := w.numbers(100, 112)
 		w.until("all of the new one applied", time.Minute, func() bool { return b.have() == second })
 		if strings.Count(said.String(), madeAnew) != 1 {

@@ -21,7 +21,7 @@ func TestHoursPassInSecondsWithSlowTicks(t *testing.T) {
 		_, transform := w.member("a")
 		k := newKeeper()
 		w.follower("f", k, consumer.WatermarksOf("detector", schemas.Heartbeats))
-		w.until("ready", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+		w.has("ready", transform, 2)
 		for range hours * 60 {
 			w.beat(0, "x")
 			time.Sleep(time.Minute)

@@ -3,7 +3,6 @@
 package looptest
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -14,10 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
-	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -39,8 +36,7 @@ func TestATransactionThatFailsIsDoneAgainOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 2, func(w *world) {
-				_, transform := w.member("a")
-				w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+				w.joined("a", 2)
 				w.beat(0, "x")
 				w.beat(1, "y")
 				handle := w.kafka.Cluster().Fault(fault)
@@ -60,8 +56,7 @@ func TestATransactionThatFailsIsDoneAgainOnce(t *testing.T) {
 
 func TestAMemberThatComesTakesPartitionsWithoutALossOrADouble(t *testing.T) {
 	onEach(t, 8, func(w *world) {
-		_, a := w.member("a")
-		w.until("a ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 8 })
+		_, a := w.joined("a", 8)
 		sent := 0
 		send := func(rounds int) {
 			for range rounds {
@@ -103,8 +98,7 @@ func TestAMemberThatComesTakesPartitionsWithoutALossOrADouble(t *testing.T) {
 
 func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
 	onEach(t, 2, func(w *world) {
-		stop, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		stop, _ := w.joined("a", 2)
 		for range 5 {
 			w.beat(0, "x")
 		}
@@ -113,8 +107,7 @@ func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
 		offset, _ := w.commits(0)
 		w.beat(0, "x")
 		begun := time.Now()
-		_, a = w.member("a")
-		w.until("ready again", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		w.joined("a", 2)
 		if took := time.Since(begun); took > 2*time.Second {
 			w.Errorf("taking up the partitions again took %s", took)
 		}
@@ -131,8 +124,7 @@ func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
 
 func TestStoppingCommitsWhatIsInHand(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		stop, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
+		stop, _ := w.joined("a", 1)
 		w.beat(0, "x")
 		w.until("handled", 5*time.Second, func() bool { _, first := w.made("a", 0)[0].seen(); return first >= 0 })
 		time.Sleep(300 * time.Millisecond) // a tick has been handled, which waits for the idle commit
@@ -146,8 +138,7 @@ func TestStoppingCommitsWhatIsInHand(t *testing.T) {
 
 func TestTicksFlowAndOnlyWhereAPartitionRuns(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		stop, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		stop, _ := w.joined("a", 2)
 		task := w.made("a", 1)[0]
 		before, _ := task.seen()
 		time.Sleep(10 * time.Second)
@@ -165,8 +156,7 @@ func TestTicksFlowAndOnlyWhereAPartitionRuns(t *testing.T) {
 
 func TestARejectedRecordIsADeadLetterWithItsOrigin(t *testing.T) {
 	onEach(t, 2, func(w *world) {
-		_, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		w.joined("a", 2)
 		sent := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: 1, Key: []byte("bad"), Value: []byte("junk"), Headers: []schemas.Header{{Key: "own", Value: []byte("1")}}}
 		must.Do(w, w.producer.AppendSync(w.Context(), sent))
 		w.beat(1, "x")
@@ -201,8 +191,7 @@ func TestARejectedRecordIsADeadLetterWithItsOrigin(t *testing.T) {
 
 func TestAForwardIsAppendedOutsideOfTheTransactionAndHandled(t *testing.T) {
 	onEach(t, 2, func(w *world) {
-		_, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		w.joined("a", 2)
 		w.beat(0, "forward")
 		w.until("forwarded", 5*time.Second, func() bool { return w.counts()["forwarded"] == 1 })
 	})
@@ -210,8 +199,7 @@ func TestAForwardIsAppendedOutsideOfTheTransactionAndHandled(t *testing.T) {
 
 func TestAPartitionWithoutProgressIsNoticedAndRestarted(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		_, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
+		w.joined("a", 1)
 		// Fetching fails in a way that the client takes for passing.
 		fault := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "presence.heartbeats", Err: kerr.ReplicaNotAvailable, Count: -1})
 		w.until("restarted", 40*time.Second, func() bool { return w.metric("session_restarts_total", "reason", "stall") >= 1 })
@@ -223,19 +211,11 @@ func TestAPartitionWithoutProgressIsNoticedAndRestarted(t *testing.T) {
 
 func TestAMarkerAmongTheHeartbeatsIsNotAMissingRecord(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("strange")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		must.Do(w, err)
-		defer client.Close()
-		write := func(end kgo.TransactionEndTry) {
-			must.Do(w, client.BeginTransaction())
-			must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Heartbeats), Key: []byte("x")}).FirstErr())
-			must.Do(w, client.EndTransaction(w.Context(), end))
-		}
-		_, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
-		write(kgo.TryCommit)
+		write := w.transactional("strange")
+		w.joined("a", 1)
+		write(schemas.Heartbeats, "x", kgo.TryCommit)
 		w.beat(0, "x")
-		write(kgo.TryAbort)
+		write(schemas.Heartbeats, "x", kgo.TryAbort)
 		w.beat(0, "x")
 		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 4 })
 		if n := w.metric("gaps_total"); n != 0 {
@@ -246,29 +226,22 @@ func TestAMarkerAmongTheHeartbeatsIsNotAMissingRecord(t *testing.T) {
 
 func TestATaskThatHangsIsLeftBehind(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		cfg := w.cfg
-		cfg.InstanceName = "a"
 		release := make(chan struct{})
 		defer close(release)
 		first := true
-		transform := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-			c := &copier{partition: partition, counts: map[string]int{}}
+		stop, _ := w.memberOf("a", w.cfg, func(c *copier) processor.Task {
 			if first {
 				first = false
 				return hanging{c, release}
 			}
 			return c
-		}, w.producer, w.log, w.metrics)
-		ctx, cancel := context.WithCancel(w.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- transform.Run(ctx) }()
+		})
 		w.beat(0, "x")
 		w.until("copied by another", 90*time.Second, func() bool { return w.counts()["x"] == 1 })
 		if n := w.metric("session_restarts_total", "reason", "stall"); n != 1 {
 			w.Errorf("%d restarts", n)
 		}
-		cancel()
-		must.Do(w, <-ended)
+		must.Do(w, stop())
 	})
 }
 
@@ -282,8 +255,7 @@ func (h hanging) Handle(*schemas.Record, *stream.Outbox) error { <-h.release; re
 // copyTen runs member a until it has copied ten records, and stops it.
 func (w *world) copyTen() {
 	w.Helper()
-	stop, a := w.member("a")
-	w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
+	stop, _ := w.joined("a", 1)
 	for range 10 {
 		w.beat(0, "x")
 	}
@@ -318,10 +290,7 @@ func TestALogThatWasTruncatedOrOvertakenIsReportedToTheTask(t *testing.T) {
 func TestARecreatedTopicIsReadFromItsStart(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		w.copyTen()
-		w.deleteTopic(schemas.Heartbeats)
-		w.producer.Close(w.Context())
-		must.Get(admin.ApplyTopics(w.Context(), w.cfg, 1, 1))(w)
-		w.producer = kafkatest.Producer(w, w.cfg)
+		w.remake(schemas.Heartbeats)
 		w.beat(0, "x")
 		w.member("a")
 		w.until("the new one copied", 30*time.Second, func() bool { return w.counts()["x"] == 11 })

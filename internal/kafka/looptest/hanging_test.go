@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,9 +32,7 @@ func (w *world) predecessor() (client *kgo.Client, id int64, epoch int16) {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.Produce), 11) // the last one that does not join the transaction by itself
 	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("detector")+".a"), kgo.MaxVersions(versions))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	if id, epoch, err = client.ProducerID(w.Context()); err != nil {
 		w.Fatal(err)
 	}
@@ -92,18 +91,13 @@ func (w *world) commitOffsets(client *kgo.Client, id int64, epoch int16) {
 	w.Helper()
 	instance, group := w.cfg.GroupName("detector")+".a", w.cfg.GroupName("detector")
 	offset, checkpoint := w.commits(0)
-	must := func(err error, code int16) {
-		if err == nil {
-			err = kerr.ErrorForCode(code)
-		}
-		if err != nil {
-			w.Fatal(err)
-		}
+	succeeds := func(err error, code int16) {
+		must.Do(w, err, kerr.ErrorForCode(code))
 	}
 	add := kmsg.NewPtrAddOffsetsToTxnRequest()
 	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = instance, id, epoch, group
 	added, err := add.RequestWith(w.Context(), client)
-	must(err, added.ErrorCode)
+	succeeds(err, added.ErrorCode)
 	commit := kmsg.NewPtrTxnOffsetCommitRequest()
 	commit.TransactionalID, commit.ProducerID, commit.ProducerEpoch, commit.Group = instance, id, epoch, group
 	topic, part := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
@@ -112,25 +106,11 @@ func (w *world) commitOffsets(client *kgo.Client, id int64, epoch int16) {
 	topic.Partitions = append(topic.Partitions, part)
 	commit.Topics = append(commit.Topics, topic)
 	committed, err := commit.RequestWith(w.Context(), client)
-	must(err, committed.Topics[0].Partitions[0].ErrorCode)
+	succeeds(err, committed.Topics[0].Partitions[0].ErrorCode)
 	end := kmsg.NewPtrEndTxnRequest()
 	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = instance, id, epoch, true
 	ended, err := end.RequestWith(w.Context(), client)
-	must(err, ended.ErrorCode)
-}
-
-// committedOf is what the detector has committed of a partition.
-func committedOf(w *world, partition int32) (int64, string, error) {
-	reader, err := kafka.NewReader(w.cfg, w.log)
-	if err != nil {
-		return -1, "", err
-	}
-	defer reader.Close()
-	all, err := reader.Commits(w.Context(), w.cfg.GroupName("detector"), schemas.Heartbeats, false, partition)
-	if c, ok := all[partition]; ok {
-		return c.Offset, c.Metadata, err
-	}
-	return -1, "", err
+	succeeds(err, ended.ErrorCode)
 }
 
 func TestReadersSeeOfATransactionThatKafkaLeftHangingWhatItsCoordinatorHadCommitted(t *testing.T) {
@@ -146,13 +126,10 @@ func TestReadersSeeOfATransactionThatKafkaLeftHangingWhatItsCoordinatorHadCommit
 				if c.takenOver {
 					topics = topics[:2] // whoever restores waits for the states
 				}
-				stop, transform := w.member("a")
-				w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+				stop, _ := w.joined("a", 1)
 				w.beat(0, "x")
 				w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 1 })
-				if err := stop(); err != nil {
-					w.Fatal(err)
-				}
+				must.Do(w, stop())
 				client, id, epoch := w.predecessor()
 				defer client.Close()
 				for _, topic := range topics {
@@ -164,19 +141,15 @@ func TestReadersSeeOfATransactionThatKafkaLeftHangingWhatItsCoordinatorHadCommit
 				}
 				w.beat(0, "x")
 				if c.takenOver {
-					stop, b := w.member("b")
-					w.until("another has taken over", 30*time.Second, func() bool { return b.Ready() == nil && len(b.Status()) == 1 })
+					stop, _ := w.joined("b", 1)
 					w.until("it has committed", 10*time.Second, func() bool {
-						_, text, err := committedOf(w, 0)
-						named, ok := schemas.TransactionOn(text)
+						all, err := w.committed()
+						named, ok := schemas.TransactionOn(all[0].Metadata)
 						return err == nil && ok && named.Producer != id
 					})
-					if err := stop(); err != nil {
-						w.Fatal(err)
-					}
+					must.Do(w, stop())
 				}
-				_, transform = w.member("a")
-				w.until("ready again", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+				w.joined("a", 1)
 				w.beat(0, "x")
 				w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 3 })
 				if n := w.metric("hanging_transactions_total"); n != len(topics) {
@@ -195,29 +168,21 @@ func TestReadersSeeOfATransactionThatKafkaLeftHangingWhatItsCoordinatorHadCommit
 
 func TestATransactionThatIsLeftHangingWhileASessionRunsIsEndedByTheNext(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		_, transform := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		_, transform := w.joined("a", 1)
 		w.beat(0, "x")
 		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 1 })
-		admin := w.admin()
-		defer admin.Close()
-		offsets, err := admin.FetchOffsets(w.Context(), w.cfg.GroupName("detector"))
-		if err != nil {
-			w.Fatal(err)
-		}
-		offset, _ := offsets.Lookup(w.name(schemas.Heartbeats), 0)
-		ours, ok := schemas.TransactionOn(offset.Metadata)
+		text := must.Get(w.committed())(w)[0].Metadata
+		ours, ok := schemas.TransactionOn(text)
 		if !ok {
-			w.Fatalf("the offset names no transaction: %q", offset.Metadata)
+			w.Fatalf("the offset names no transaction: %q", text)
 		}
 		// The stand-in lets nothing hang, so it has to say so.
 		w.again = true
 		var says atomic.Bool
 		says.Store(true)
-		w.kafka.Cluster().ControlKey(int16(kmsg.DescribeProducers), func(request kmsg.Request) (kmsg.Response, error, bool) {
-			w.kafka.Cluster().KeepControl()
+		w.answers(kmsg.DescribeProducers, func(request kmsg.Request) kmsg.Response {
 			if !says.Load() {
-				return nil, nil, false
+				return nil
 			}
 			response := request.ResponseKind().(*kmsg.DescribeProducersResponse)
 			topic, part, producer := kmsg.NewDescribeProducersResponseTopic(), kmsg.NewDescribeProducersResponseTopicPartition(), kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
@@ -226,12 +191,12 @@ func TestATransactionThatIsLeftHangingWhileASessionRunsIsEndedByTheNext(t *testi
 			part.ActiveProducers = append(part.ActiveProducers, producer)
 			topic.Partitions = append(topic.Partitions, part)
 			response.Topics = append(response.Topics, topic)
-			return response, nil, true
+			return response
 		})
 		ended := func() int { return w.metric("hanging_transactions_total") }
 		w.until("found and ended", 3*time.Minute, func() bool { return ended() > 0 })
 		says.Store(false)
-		w.until("ready again", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		w.has("ready again", transform, 1)
 		w.beat(0, "x")
 		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 2 })
 	})
@@ -240,31 +205,20 @@ func TestATransactionThatIsLeftHangingWhileASessionRunsIsEndedByTheNext(t *testi
 func TestReadingThatWaitsForATransactionSaysSo(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		var said bytes.Buffer
-		reader, err := kafka.NewReader(w.cfg, slog.New(slog.NewTextHandler(&said, nil)))
-		if err != nil {
-			w.Fatal(err)
-		}
+		reader := must.Get(kafka.NewReader(w.cfg, slog.New(slog.NewTextHandler(&said, nil))))(w)
 		defer reader.Close()
 		client, _, _ := w.predecessor()
 		defer client.Close()
-		if err := client.BeginTransaction(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, client.BeginTransaction())
 		record := &kgo.Record{Topic: w.name(schemas.Transitions), Key: []byte("open")}
-		if err := client.ProduceSync(w.Context(), record).FirstErr(); err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, client.ProduceSync(w.Context(), record).FirstErr())
 		read := make(chan error, 1)
 		go func() {
 			read <- reader.Read(w.Context(), schemas.Transitions, 0, -1, -1, true, func(*schemas.Record) error { return nil })
 		}()
 		time.Sleep(29 * time.Second)
-		if err := client.EndTransaction(w.Context(), kgo.TryAbort); err != nil {
-			w.Fatal(err)
-		}
-		if err := <-read; err != nil {
-			w.Fatal(err)
-		}
+		must.Do(w, client.EndTransaction(w.Context(), kgo.TryAbort))
+		must.Do(w, <-read)
 		if n := bytes.Count(said.Bytes(), []byte("reading waits for an open transaction")); n != 2 {
 			w.Errorf("it was said %d times in 30 s:\n%s", n, &said)
 		}

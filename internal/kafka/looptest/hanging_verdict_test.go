@@ -35,17 +35,14 @@ type lostMarker struct {
 
 func (l *lostMarker) install(w *world) {
 	w.again = true
-	cluster := w.kafka.Cluster()
-	locked := func(handle func(kmsg.Request) kmsg.Response) func(kmsg.Request) (kmsg.Response, error, bool) {
-		return func(request kmsg.Request) (kmsg.Response, error, bool) {
-			cluster.KeepControl()
+	locked := func(key kmsg.Key, handle func(kmsg.Request) kmsg.Response) {
+		w.answers(key, func(request kmsg.Request) kmsg.Response {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			response := handle(request)
-			return response, nil, response != nil
-		}
+			return handle(request)
+		})
 	}
-	cluster.ControlKey(int16(kmsg.DescribeProducers), locked(func(request kmsg.Request) kmsg.Response {
+	locked(kmsg.DescribeProducers, func(request kmsg.Request) kmsg.Response {
 		asked := request.(*kmsg.DescribeProducersRequest)
 		if len(asked.Topics) != 1 || asked.Topics[0].Topic != w.name(schemas.Transitions) || len(l.ended) > 0 && !l.unknown {
 			return nil
@@ -63,20 +60,20 @@ func (l *lostMarker) install(w *world) {
 		topic.Partitions = append(topic.Partitions, part)
 		response.Topics = append(response.Topics, topic)
 		return response
-	}))
-	cluster.ControlKey(int16(kmsg.AddPartitionsToTxn), locked(func(request kmsg.Request) kmsg.Response {
+	})
+	locked(kmsg.AddPartitionsToTxn, func(request kmsg.Request) kmsg.Response {
 		for _, topic := range request.(*kmsg.AddPartitionsToTxnRequest).Topics {
 			l.added = l.added || topic.Topic == w.name(schemas.Transitions)
 		}
 		return nil
-	}))
-	cluster.ControlKey(int16(kmsg.InitProducerID), locked(func(kmsg.Request) kmsg.Response {
+	})
+	locked(kmsg.InitProducerID, func(kmsg.Request) kmsg.Response {
 		if l.added { // aborts what is open
 			l.added, l.ended = false, append(l.ended, false)
 		}
 		return nil
-	}))
-	cluster.ControlKey(int16(kmsg.EndTxn), locked(func(request kmsg.Request) kmsg.Response {
+	})
+	locked(kmsg.EndTxn, func(request kmsg.Request) kmsg.Response {
 		end := request.(*kmsg.EndTxnRequest)
 		if end.ProducerID != l.producer || !l.added {
 			return nil
@@ -96,7 +93,7 @@ func (l *lostMarker) install(w *world) {
 		}
 		l.added, l.ended = false, append(l.ended, end.Commit)
 		return nil
-	}))
+	})
 }
 
 func (l *lostMarker) ends() []bool {
@@ -112,8 +109,7 @@ func (w *world) commitsAs(name string, copies int) schemas.Transaction {
 	w.until(name+" has it", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
 	w.beat(0, "x")
 	w.until(name+" has copied", 10*time.Second, func() bool { return w.counts()["x"] == copies })
-	_, text, err := committedOf(w, 0)
-	must.Do(w, err)
+	text := must.Get(w.committed())(w)[0].Metadata
 	transaction, ok := schemas.TransactionOn(text)
 	if !ok {
 		w.Fatalf("the offset names no transaction: %q", text)
@@ -127,8 +123,7 @@ func (w *world) endsIt(of schemas.Transaction, failEnds int) {
 	w.Helper()
 	lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Minute).UnixMilli(), failEnds: failEnds}
 	lost.install(w)
-	_, transform := w.member("a")
-	w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+	w.joined("a", 1)
 	if ends := lost.ends(); len(ends) != 1 || ends[0] {
 		w.Errorf("what hung was ended by (committed: true) %v", ends)
 	}
@@ -200,14 +195,11 @@ func TestAKillInEndingWhatHangsLosesNothingThatWasCommitted(t *testing.T) {
 		stop, _ := w.memberWith("a", cfg)
 		w.producer = whole
 		<-died
-		if err := stop(); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, stop())
 		over, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = producer.Close(over) // there is nothing that it could still write
-		_, transform := w.member("a")
-		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		w.joined("a", 1)
 		if ends := lost.ends(); len(ends) != 1 || ends[0] {
 			w.Fatalf("the transaction that was to end it was not aborted: %v", ends)
 		}
@@ -221,18 +213,19 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Hour).UnixMilli()}
 		lost.install(w)
 		listed := true
-		w.kafka.Cluster().ControlKey(int16(kmsg.ListTransactions), func(request kmsg.Request) (kmsg.Response, error, bool) {
-			w.kafka.Cluster().KeepControl()
+		w.answers(kmsg.ListTransactions, func(request kmsg.Request) kmsg.Response {
 			lost.mu.Lock()
 			defer lost.mu.Unlock()
-			return request.ResponseKind(), nil, !listed
+			if listed {
+				return nil
+			}
+			return request.ResponseKind()
 		})
 		hanging := func() float64 {
 			n, _ := w.series("stillhere_stream_others_hanging", map[string]string{"group": "detector"})
 			return n
 		}
-		stop, transform := w.member("b")
-		w.until("b is ready", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		stop, transform := w.joined("b", 1)
 		if n := hanging(); n != 1 {
 			w.Errorf("%v transactions of others hang, it is one of a's", n)
 		}
@@ -244,8 +237,7 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 		listed = false // a's producer has got another id
 		lost.mu.Unlock()
 		for range 2 { // the second time it is there already
-			stop, transform = w.member("b")
-			w.until("b is ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+			stop, transform = w.joined("b", 1)
 			if n := hanging(); n != 1 {
 				w.Errorf("%v transactions of others hang, it is one that was a's", n)
 			}
@@ -257,7 +249,7 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 		}
 		stop, transform = w.member("b")
 		defer func() { _ = stop() }()
-		w.until("b is ready for the last time", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		w.has("b is ready for the last time", transform, 1)
 		lost.mu.Lock()
 		lost.ended = append(lost.ended, false) // by the operator
 		lost.mu.Unlock()
@@ -278,7 +270,7 @@ func TestAPartitionThatDoesNotReportWhatHangsIsAskedAgain(t *testing.T) {
 		lost.mu.Lock()
 		lost.unknown = false
 		lost.mu.Unlock()
-		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		w.has("ready again", transform, 1)
 		if n := w.metric("hanging_transactions_total"); n != 1 {
 			w.Errorf("%d were ended", n)
 		}

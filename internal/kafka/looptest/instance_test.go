@@ -22,9 +22,7 @@ import (
 // one runs a transform under the name a; its end is told by the channel.
 func (w *world) one(ctx context.Context, cfg kafka.Config, id string) (*processor.Processor, chan error) {
 	cfg.InstanceName, cfg.ClientID = "a", id
-	t := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-		return &copier{partition: partition, counts: map[string]int{}}
-	}, w.producer, w.log.With("member", id), w.metrics)
+	t := w.transform(cfg, func(c *copier) processor.Task { return c })
 	ended := make(chan error, 1)
 	go func() { ended <- t.Run(ctx) }()
 	return t, ended
@@ -37,7 +35,7 @@ func TestOfTwoProcessesWithOneInstanceNameTheYoungerEnds(t *testing.T) {
 		elder, younger := w.cfg, w.cfg
 		elder.Stamp, younger.Stamp = kafka.ProcessStamp{Started: 1, ID: 7}, kafka.ProcessStamp{Started: 2, ID: 3}
 		a, aEnded := w.one(ctx, elder, "elder")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		w.has("ready", a, 2)
 		stopBeats, beating := make(chan struct{}), make(chan int)
 		go func() {
 			n := 0
@@ -89,9 +87,7 @@ func TestOfTwoProcessesWithOneInstanceNameTheYoungerEnds(t *testing.T) {
 		default:
 		}
 		cancel()
-		if err := <-aEnded; err != nil {
-			w.Error(err)
-		}
+		must.Do(w, <-aEnded)
 	})
 }
 
@@ -144,8 +140,6 @@ func TestOfTwoFollowersWithOneInstanceNameTheYoungerEnds(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		cancel()
-		if err := <-a; err != nil {
-			w.Error(err)
-		}
+		must.Do(w, <-a)
 	})
 }

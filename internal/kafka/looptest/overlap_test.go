@@ -17,19 +17,17 @@ func overlaps(w *world, failure *kerr.Error) (during int64) {
 	const takes, beats = 20 * time.Millisecond, 300
 	_, _, busy := w.slowOn(takes)
 	var ends, met atomic.Int64
-	cluster := w.kafka.Cluster()
-	cluster.ControlKey(int16(kmsg.EndTxn), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
+	w.answers(kmsg.EndTxn, func(request kmsg.Request) kmsg.Response {
 		if busy.Load() > 0 {
 			met.Add(1)
 		}
-		cluster.SleepControl(func() { time.Sleep(takes) })
+		w.kafka.Cluster().SleepControl(func() { time.Sleep(takes) })
 		if failure == nil || ends.Add(1)%10 != 0 {
-			return nil, nil, false
+			return nil
 		}
 		response := request.ResponseKind().(*kmsg.EndTxnResponse)
 		response.ErrorCode = failure.Code
-		return response, nil, true
+		return response
 	})
 	for range beats {
 		w.beat(0, "x")

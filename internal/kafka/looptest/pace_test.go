@@ -13,23 +13,20 @@ import (
 // commitGaps has somebody beat every 5 ms while the broker takes its time to end a
 // transaction, and tells how long it was from one request for that to the next.
 func commitGaps(w *world, takes time.Duration) []time.Duration {
-	cluster := w.kafka.Cluster()
 	var mu sync.Mutex
 	var at []time.Time
-	cluster.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
+	w.answers(kmsg.EndTxn, func(kmsg.Request) kmsg.Response {
 		mu.Lock()
 		at = append(at, time.Now())
 		mu.Unlock()
 		if takes > 0 {
-			cluster.SleepControl(func() { time.Sleep(takes) })
+			w.kafka.Cluster().SleepControl(func() { time.Sleep(takes) })
 		}
-		return nil, nil, false
+		return nil
 	})
 	w.cfg.TickInterval = time.Hour / 2
 	w.cfg.StallTimeout = 3 * time.Hour
-	_, transform := w.member("a")
-	w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil })
+	w.joined("a", 1)
 	time.Sleep(2 * time.Second)
 	// The first fetch after the wait may be answered late; what follows it is measured.
 	w.beat(0, "warm")

@@ -11,8 +11,7 @@ import (
 
 func TestEveryRecordIsCopiedOnceAndCommittedWithItsCheckpoint(t *testing.T) {
 	onEach(t, 2, func(w *world) {
-		stop, transform := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+		stop, _ := w.joined("a", 2)
 		for range 10 {
 			w.beat(0, "x")
 			w.beat(1, "y")

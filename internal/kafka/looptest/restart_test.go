@@ -12,7 +12,6 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/stream"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,8 +19,7 @@ func TestATaskThatFailsAtOneRecordParksItsPartitionAlone(t *testing.T) {
 	for _, key := range []string{"error", "panic"} {
 		t.Run(key, func(t *testing.T) {
 			inWorld(t, 2, func(w *world) {
-				_, a := w.member("a")
-				w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+				_, a := w.joined("a", 2)
 				w.beat(0, "x")
 				w.beat(0, key)
 				parked := func() bool {
@@ -52,21 +50,13 @@ func TestATaskThatFailsAtOneRecordParksItsPartitionAlone(t *testing.T) {
 
 func TestATaskThatFailsOnceIsRestoredAloneAndCountsEverythingOnce(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		cfg := w.cfg
-		cfg.InstanceName = "a"
-		var made [2]int
-		transform := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-			made[partition]++
-			c := &copier{partition: partition, counts: map[string]int{}}
-			if partition == 0 && made[0] <= 2 {
-				return &stumbling{copier: c, after: 30 * made[0]}
+		_, transform := w.memberOf("a", w.cfg, func(c *copier) processor.Task {
+			if made := len(w.made("a", 0)); c.partition == 0 && made <= 2 {
+				return &stumbling{copier: c, after: 30 * made}
 			}
 			return c
-		}, w.producer, w.log, w.metrics)
-		ctx, cancel := context.WithCancel(w.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- transform.Run(ctx) }()
-		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+		})
+		w.has("ready", transform, 2)
 		for range 100 {
 			w.beat(0, "x")
 			w.beat(1, "y")
@@ -74,12 +64,10 @@ func TestATaskThatFailsOnceIsRestoredAloneAndCountsEverythingOnce(t *testing.T) 
 		}
 		w.until("all copied", 30*time.Second, func() bool { c := w.counts(); return c["x"] == 100 && c["y"] == 100 })
 		w.until("ready again", 10*time.Second, func() bool { return transform.Ready() == nil })
-		if made != [2]int{3, 1} {
+		if made := [2]int{len(w.made("a", 0)), len(w.made("a", 1))}; made != [2]int{3, 1} {
 			w.Errorf("%v tasks were made", made)
 		}
 		w.noRestarts()
-		cancel()
-		must.Do(w, <-ended)
 	})
 }
 
@@ -98,18 +86,12 @@ func (s *stumbling) Handle(r *schemas.Record, out *stream.Outbox) error {
 
 func TestATaskThatCannotBeRestoredParksItsPartitionAlone(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		cfg := w.cfg
-		cfg.InstanceName = "a"
-		transform := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-			c := &copier{partition: partition, counts: map[string]int{}}
-			if partition == 0 {
+		_, transform := w.memberOf("a", w.cfg, func(c *copier) processor.Task {
+			if c.partition == 0 {
 				return unrestorable{c}
 			}
 			return c
-		}, w.producer, w.log, w.metrics)
-		ctx, cancel := context.WithCancel(w.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- transform.Run(ctx) }()
+		})
 		w.until("parked", 30*time.Second, func() bool {
 			s := transform.Status()
 			return len(s) == 2 && s[0].Phase == kafka.Parked && s[1].Phase == kafka.Running
@@ -117,8 +99,6 @@ func TestATaskThatCannotBeRestoredParksItsPartitionAlone(t *testing.T) {
 		w.beat(1, "y")
 		w.until("the other one lives", 10*time.Second, func() bool { return w.counts()["y"] == 1 })
 		w.noRestarts()
-		cancel()
-		must.Do(w, <-ended)
 	})
 }
 

@@ -3,7 +3,6 @@
 package looptest
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -36,24 +35,13 @@ func (s ponderous) Handle(r *schemas.Record, out *stream.Outbox) error {
 // slowOn runs a transform whose partition 0 is slow.
 func (w *world) slowOn(takes time.Duration) (t *processor.Processor, calls, busy *atomic.Int64) {
 	cfg := w.cfg
-	cfg.InstanceName = "a"
 	cfg.TickInterval = 2 * time.Second // minutes pass
 	calls, busy = new(atomic.Int64), new(atomic.Int64)
-	t = processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-		c := &copier{partition: partition, counts: map[string]int{}}
-		if partition == 0 {
+	_, t = w.memberOf("a", cfg, func(c *copier) processor.Task {
+		if c.partition == 0 {
 			return ponderous{c, takes, calls, busy}
 		}
 		return c
-	}, w.producer, w.log, w.metrics)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- t.Run(ctx) }()
-	w.ends = append(w.ends, func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.Error(err)
-		}
 	})
 	return t, calls, busy
 }
@@ -133,14 +121,8 @@ func TestSlowRecordsWithoutOutputAreNotAStall(t *testing.T) {
 		}
 		w.beat(0, "x")
 		cfg := w.cfg
-		cfg.InstanceName, cfg.TickInterval = "a", 2*time.Second
-		m := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-			return mute{&copier{partition: partition, counts: map[string]int{}}, 300 * time.Millisecond}
-		}, w.producer, w.log, w.metrics)
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
-		w.ends = append(w.ends, func() { cancel(); <-ended; time.Sleep(3 * time.Minute) })
+		cfg.TickInterval = 2 * time.Second
+		_, m := w.memberOf("a", cfg, func(c *copier) processor.Task { return mute{c, 300 * time.Millisecond} })
 		time.Sleep(5 * time.Minute)
 		if w.counts()["x"] != 1 {
 			w.Errorf("after 5 minutes the last one is not copied: %+v", m.Status())

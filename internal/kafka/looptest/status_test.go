@@ -70,16 +70,13 @@ func TestTheLagOfAFollowerThatStandsStillGoesOnGrowing(t *testing.T) {
 		if _, there := w.series("stillhere_stream_lag_seconds", at); there {
 			t.Error("the series of a follower that has ended are still there")
 		}
-		if err := stopMember(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, stopMember())
 	})
 }
 
 func TestTheMetricsShowWhatEveryPartitionIsDoingAndWhatTheClientDoes(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		_, transform := w.member("a")
-		w.until("ready", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+		w.joined("a", 2)
 		time.Sleep(2 * time.Second)
 		for _, partition := range []string{"0", "1"} {
 			at := map[string]string{"group": "detector", "partition": partition, "phase": "running"}

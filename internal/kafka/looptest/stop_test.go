@@ -41,9 +41,7 @@ func stopped(w *world, tasks func(c *copier) processor.Task, meanwhile func()) t
 	w.Helper()
 	cfg := w.cfg
 	cfg.InstanceName, cfg.MaxTransactionRecords = "a", 4
-	p := processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
-		return tasks(&copier{partition: partition, counts: map[string]int{}})
-	}, w.producer, w.log, w.metrics)
+	p := w.transform(cfg, tasks)
 	ctx, cancel := context.WithCancel(w.Context())
 	ended, at := make(chan error, 1), time.Time{}
 	go func() {
@@ -51,7 +49,7 @@ func stopped(w *world, tasks func(c *copier) processor.Task, meanwhile func()) t
 		at = time.Now() // whoever waits meanwhile may wait for the session of a, which does not leave the group
 		ended <- err
 	}()
-	w.until("ready", 30*time.Second, func() bool { return p.Ready() == nil && len(p.Status()) == 2 })
+	w.has("ready", p, 2)
 	for range 10 {
 		w.beat(0, "x")
 		w.beat(1, "y")

@@ -59,7 +59,7 @@ func TestATailHearsRecordsAsTheyComeUntilTheTopicIsRecreated(t *testing.T) {
 
 		ended = tail(w.Context(), 2)
 		hears("second")
-		w.remake()
+		w.remake(schemas.Transitions)
 		put("of another topic")
 		select {
 		case err := <-ended:

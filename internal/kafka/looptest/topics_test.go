@@ -48,11 +48,10 @@ func TestTopicsAreMadeAlthoughABrokerHearsOfThemLate(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
 		cfg := w.cfg
 		cfg.Prefix = "late."
-		cluster, asked := w.kafka.Cluster(), 0
-		cluster.ControlKey(int16(kmsg.DescribeConfigs), func(request kmsg.Request) (kmsg.Response, error, bool) {
-			cluster.KeepControl()
+		asked := 0
+		w.answers(kmsg.DescribeConfigs, func(request kmsg.Request) kmsg.Response {
 			if asked++; asked > 3 {
-				return nil, nil, false
+				return nil
 			}
 			response := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
 			for _, of := range request.(*kmsg.DescribeConfigsRequest).Resources {
@@ -60,7 +59,7 @@ func TestTopicsAreMadeAlthoughABrokerHearsOfThemLate(t *testing.T) {
 				resource.ErrorCode, resource.ResourceType, resource.ResourceName = kerr.UnknownTopicOrPartition.Code, of.ResourceType, of.ResourceName
 				response.Resources = append(response.Resources, resource)
 			}
-			return response, nil, true
+			return response
 		})
 		if reports, err := admin.ApplyTopics(w.Context(), cfg, 3, 1); err != nil || !reports[0].Created || asked < 4 {
 			w.Errorf("%+v, %v, after %d questions", reports, err, asked)
@@ -237,20 +236,13 @@ func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
 // then drop what the same producer committed later; see internal/embedded/DESIGN.md.
 func TestWhatIsCommittedAfterAnAbortSurvivesTheCleaner(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID("one"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		must.Do(w, err)
-		defer client.Close()
-		transaction := func(key string, commit kgo.TransactionEndTry) {
-			must.Do(w, client.BeginTransaction())
-			must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.status", Key: []byte(key), Value: []byte("v")}).FirstErr())
-			must.Do(w, client.EndTransaction(w.Context(), commit))
-		}
+		transaction := w.transactional("one")
 		must.Do(w, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Statuses, Key: []byte("z"), Value: []byte("v")}))
-		transaction("a", kgo.TryAbort)
-		transaction("b", kgo.TryAbort)
+		transaction(schemas.Statuses, "a", kgo.TryAbort)
+		transaction(schemas.Statuses, "b", kgo.TryAbort)
 		time.Sleep(time.Hour)
-		transaction("a", kgo.TryCommit)
-		transaction("b", kgo.TryCommit)
+		transaction(schemas.Statuses, "a", kgo.TryCommit)
+		transaction(schemas.Statuses, "b", kgo.TryCommit)
 		var keys string
 		for _, r := range w.read(schemas.Statuses) {
 			keys += string(r.Key)
@@ -267,7 +259,7 @@ func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testin
 		for i := range 20 {
 			w.put(0, string(rune('a'+i)))
 		}
-		abort(w)
+		w.transactional("aborts")(schemas.Transitions, "!", kgo.TryAbort)
 		read := func(from, to int64, committed bool) (keys string) {
 			err := r.Read(w.Context(), schemas.Transitions, 0, from, to, committed, func(rec *schemas.Record) error {
 				keys += string(rec.Key)

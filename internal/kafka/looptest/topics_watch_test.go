@@ -22,11 +22,7 @@ func (w *world) enlarge(topic schemas.Topic, partitions int) {
 	w.Helper()
 	admin := w.admin()
 	defer admin.Close()
-	answers, err := admin.UpdatePartitions(w.Context(), partitions, w.name(topic))
-	if err == nil {
-		err = answers.Error()
-	}
-	must.Do(w, err)
+	must.Do(w, must.Get(admin.UpdatePartitions(w.Context(), partitions, w.name(topic)))(w).Error())
 }
 
 // Kafka's client learns of new partitions in its own time.
@@ -34,8 +30,7 @@ const metadataAge = 6 * time.Minute
 
 func TestPartitionsThatAreAddedUnderADetectorAreLeftAloneAndTheOthersGoOn(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
-		_, a := w.member("a")
-		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		_, a := w.joined("a", 2)
 		w.beat(0, "x")
 		w.until("x counted", 10*time.Second, func() bool { return w.counts()["x"] == 1 })
 		w.enlarge(schemas.Heartbeats, 3)

@@ -72,28 +72,23 @@ func (w *world) deleteRecords(topic schemas.Topic, partition int32, before int64
 	defer admin.Close()
 	var offsets kadm.Offsets
 	offsets.AddOffset(w.name(topic), partition, before, -1)
-	answers, err := admin.DeleteRecords(w.Context(), offsets)
-	if err == nil {
-		err = answers.Error()
-	}
-	must.Do(w, err)
+	must.Do(w, must.Get(admin.DeleteRecords(w.Context(), offsets))(w).Error())
 }
 
 func (w *world) deleteTopic(topic schemas.Topic) {
 	w.Helper()
 	admin := w.admin()
 	defer admin.Close()
-	answers, err := admin.DeleteTopics(w.Context(), w.name(topic))
-	if err == nil {
-		err = answers.Error()
-	}
-	must.Do(w, err)
-	w.until("the topic is gone", 10*time.Second, func() bool {
-		admin := w.admin() // a new one, since clients keep for a while what they know
-		defer admin.Close()
-		found, err := admin.ListTopics(w.Context())
-		return err == nil && !found.Has(w.name(topic))
-	})
+	must.Do(w, must.Get(admin.DeleteTopics(w.Context(), w.name(topic)))(w).Error())
+	w.until("the topic is gone", 10*time.Second, func() bool { return !w.exists(topic) })
+}
+
+// exists reports whether the brokers know a topic.
+func (w *world) exists(topic schemas.Topic) bool {
+	w.Helper()
+	admin := w.admin() // a new one, since clients keep for a while what they know
+	defer admin.Close()
+	return must.Get(admin.ListTopics(w.Context()))(w).Has(w.name(topic))
 }
 
 func (w *world) createTopic(topic schemas.Topic, partitions int32, config map[string]string) {
@@ -104,15 +99,6 @@ func (w *world) createTopic(topic schemas.Topic, partitions int32, config map[st
 	for name, value := range config {
 		settings[name] = &value
 	}
-	answer, err := admin.CreateTopic(w.Context(), partitions, 1, settings, w.name(topic))
-	if err == nil {
-		err = answer.Err
-	}
-	must.Do(w, err)
-	w.until("all brokers know the topic", 10*time.Second, func() bool {
-		admin := w.admin()
-		defer admin.Close()
-		found, err := admin.ListTopics(w.Context())
-		return err == nil && found.Has(w.name(topic))
-	})
+	must.Do(w, must.Get(admin.CreateTopic(w.Context(), partitions, 1, settings, w.name(topic)))(w).Err)
+	w.until("all brokers know the topic", 10*time.Second, func() bool { return w.exists(topic) })
 }

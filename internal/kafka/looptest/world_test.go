@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -97,35 +98,71 @@ func (w *world) run(partitions int32, test func(w *world)) {
 }
 
 // member starts a transform under an instance name; stop ends it and waits.
-func (w *world) member(name string) (stop func() error, t *processor.Processor) {
+func (w *world) member(name string) (stop func() error, p *processor.Processor) {
 	return w.memberWith(name, w.cfg)
 }
 
-func (w *world) memberWith(name string, cfg kafka.Config) (stop func() error, t *processor.Processor) {
+func (w *world) memberWith(name string, cfg kafka.Config) (stop func() error, p *processor.Processor) {
+	return w.memberOf(name, cfg, func(c *copier) processor.Task { return c })
+}
+
+// memberOf is memberWith whose tasks do something else with their copiers.
+func (w *world) memberOf(name string, cfg kafka.Config, task func(c *copier) processor.Task) (stop func() error, p *processor.Processor) {
 	cfg.InstanceName = name
-	t = processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
+	p = w.transform(cfg, task)
+	return w.runs("member "+name, p.Run), p
+}
+
+// joined is member once it has so many partitions and is ready.
+func (w *world) joined(name string, partitions int) (stop func() error, p *processor.Processor) {
+	w.Helper()
+	stop, p = w.member(name)
+	w.has("ready", p, partitions)
+	return stop, p
+}
+
+// has waits until a member or a follower has so many partitions and is ready.
+func (w *world) has(what string, of interface {
+	Ready() error
+	Status() []kafka.PartitionStatus
+}, partitions int) {
+	w.Helper()
+	w.until(what, 30*time.Second, func() bool { return of.Ready() == nil && len(of.Status()) == partitions })
+}
+
+// transform is one that does not run yet.
+func (w *world) transform(cfg kafka.Config, task func(c *copier) processor.Task) *processor.Processor {
+	return processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
 		c := &copier{partition: partition, counts: map[string]int{}}
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		key := name + "/" + strconv.Itoa(int(partition))
+		key := cfg.InstanceName + "/" + strconv.Itoa(int(partition))
 		w.tasks[key] = append(w.tasks[key], c)
-		return c
-	}, w.producer, w.log.With("member", name), w.metrics).Writes(schemas.Transitions, schemas.Statuses)
+		w.mu.Unlock()
+		return task(c)
+	}, w.producer, w.log.With("member", cfg.InstanceName), w.metrics).Writes(schemas.Transitions, schemas.Statuses)
+}
+
+// runs runs a member or a follower until stop or the world's end.
+func (w *world) runs(what string, run func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- t.Run(ctx) }()
-	var once sync.Once
-	var err error
-	stop = func() error {
-		once.Do(func() { cancel(); err = <-ended })
-		return err
-	}
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	w.ends = append(w.ends, func() {
 		if err := stop(); err != nil {
-			w.Errorf("member %s: %v", name, err)
+			w.Errorf("%s: %v", what, err)
 		}
 	})
-	return stop, t
+	return stop
+}
+
+// answers shows requests of a kind to handle and sends what it returns, if it is not nil, in place of the brokers' answer.
+func (w *world) answers(key kmsg.Key, handle func(kmsg.Request) kmsg.Response) {
+	w.kafka.Cluster().ControlKey(int16(key), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		w.kafka.Cluster().KeepControl()
+		response := handle(request)
+		return response, nil, response != nil
+	})
 }
 
 // beat appends a record with that key to its partition.
@@ -295,28 +332,36 @@ func (c *copier) seen() (ticks int, first int64) {
 	return c.ticks, c.first
 }
 
-// commits are the group's committed offsets of the heartbeats.
-func (w *world) commits(partition int32) (int64, *schemas.Checkpoint) {
-	w.Helper()
-	offset, text, err := committedOf(w, partition)
-	must.Do(w, err)
-	if offset < 0 {
-		return offset, nil
-	}
-	c, err := schemas.DecodeCheckpoint(text)
-	if err != nil {
-		w.Fatal(fmt.Errorf("partition %d offset %d: %w", partition, offset, err))
-	}
-	return offset, c
+// committed is what the detector's group has committed of the heartbeats.
+func (w *world) committed() (map[int32]kafka.CommittedOffset, error) {
+	return kafka.Committed(w.Context(), w.cfg, "detector", schemas.Heartbeats)
 }
 
-// abort writes a record to the transitions in a transaction that is aborted.
-func abort(w *world) {
+// commits is what is committed of one partition; -1: nothing.
+func (w *world) commits(partition int32) (int64, *schemas.Checkpoint) {
 	w.Helper()
-	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("aborts")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	must.Do(w, err)
-	defer client.Close()
-	must.Do(w, client.BeginTransaction())
-	must.Do(w, client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Transitions), Key: []byte("!")}).FirstErr())
-	must.Do(w, client.EndTransaction(w.Context(), kgo.TryAbort))
+	c, ok := must.Get(w.committed())(w)[partition]
+	if !ok {
+		return -1, nil
+	}
+	checkpoint, err := schemas.DecodeCheckpoint(c.Metadata)
+	if err != nil {
+		w.Fatal(fmt.Errorf("partition %d offset %d: %w", partition, c.Offset, err))
+	}
+	return c.Offset, checkpoint
+}
+
+// transactional is a client that writes a record in a transaction and ends that as it is told.
+func (w *world) transactional(id string) func(topic schemas.Topic, key string, end kgo.TransactionEndTry) {
+	w.Helper()
+	client := must.Get(kafka.NewClient(w.cfg.WithDefaults(), w.log,
+		kgo.TransactionalID(w.cfg.GroupName(id)), kgo.RecordPartitioner(kgo.ManualPartitioner())))(w)
+	w.ends = append(w.ends, client.Close)
+	return func(topic schemas.Topic, key string, end kgo.TransactionEndTry) {
+		w.Helper()
+		must.Do(w, client.BeginTransaction())
+		record := &kgo.Record{Topic: w.name(topic), Key: []byte(key), Value: []byte("v")}
+		must.Do(w, client.ProduceSync(w.Context(), record).FirstErr())
+		must.Do(w, client.EndTransaction(w.Context(), end))
+	}
 }
