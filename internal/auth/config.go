@@ -1,12 +1,12 @@
 package auth
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
 )
@@ -61,24 +61,20 @@ func (c Config) fetches() bool { return strings.Contains(c.JWKS, "://") }
 // Validate reports everything that is wrong, joined, each fault naming its
 // setting.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	fault(c.Secret.Given() && c.JWKS != "", "auth_secret, auth_jwks: only one of the two can sign tokens")
-	fault(!c.On() && (c.Issuer != "" || c.Audience != ""), "auth_issuer, auth_audience: need auth_secret or auth_jwks")
+	var all faults.List
+	all.If(c.Secret.Given() && c.JWKS != "", "auth_secret, auth_jwks: only one of the two can sign tokens")
+	all.If(!c.On() && (c.Issuer != "" || c.Audience != ""), "auth_issuer, auth_audience: need auth_secret or auth_jwks")
 	if c.Secret.Given() {
 		_, err := readSecret(c.Secret)
-		fault(err != nil, "auth_secret: %w", err)
+		all.In("auth_secret", err)
 	}
 	if c.fetches() {
 		u, err := url.Parse(c.JWKS)
-		fault(err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http", "auth_jwks: must be an http(s) URL or a file")
+		all.If(err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http",
+			"auth_jwks: must be an http(s) URL or a file")
 	}
-	fault(c.Leeway < 0 || c.Leeway > 5*time.Minute, "auth_leeway: must be between 0 and 5m, is %s", c.Leeway)
-	fault(c.Requests < 0, "limit_requests: must not be negative, is %g", c.Requests)
-	fault(c.Connects < 0, "limit_connects: must not be negative, is %g", c.Connects)
-	return errors.Join(faults...)
+	all.If(c.Leeway < 0 || c.Leeway > 5*time.Minute, "auth_leeway: must be between 0 and 5m, is %s", c.Leeway)
+	all.If(c.Requests < 0, "limit_requests: must not be negative, is %g", c.Requests)
+	all.If(c.Connects < 0, "limit_connects: must not be negative, is %g", c.Connects)
+	return all.Err()
 }

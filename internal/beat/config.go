@@ -2,11 +2,11 @@ package beat
 
 import (
 	"cmp"
-	"errors"
 	"log/slog"
 	"time"
 	"unicode/utf8"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -103,23 +103,18 @@ func (c Config) Under(p schemas.Policy, tenants map[string]*schemas.Policy) Conf
 // Validate reports all faults, joined. Zero fields that have a default are none.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	var faults []error
-	fault := func(wrong bool, field, reason string) {
-		if wrong {
-			faults = append(faults, schemas.Invalid("gateway."+field, reason))
-		}
-	}
-	fault(c.GatewayID == "", "gateway_id", "must be set")
-	fault(len(c.GatewayID) > schemas.MaxGatewayID, "gateway_id", "must have at most 128 bytes")
-	fault(!utf8.ValidString(string(c.GatewayID)), "gateway_id", "must be UTF-8")
-	fault(c.Partitions < 1, "partitions", "must be positive")
-	fault(c.HeartbeatInterval < 0, "heartbeat_interval", "must be positive")
-	fault(c.FlushInterval < 0, "flush_interval", "must be positive")
-	fault(c.ActiveAfterIdle < 0, "active_after_idle", "must be positive")
-	fault(c.AppendTimeout < 0, "append_timeout", "must be positive")
-	fault(c.AliveInterval < 0 || c.AliveInterval+aliveCheck > 2*time.Second, "alive_interval",
+	var all faults.List
+	all.Field(c.GatewayID == "", "gateway.gateway_id", "must be set")
+	all.Field(len(c.GatewayID) > schemas.MaxGatewayID, "gateway.gateway_id", "must have at most 128 bytes")
+	all.Field(!utf8.ValidString(string(c.GatewayID)), "gateway.gateway_id", "must be UTF-8")
+	all.Field(c.Partitions < 1, "gateway.partitions", "must be positive")
+	all.Field(c.HeartbeatInterval < 0, "gateway.heartbeat_interval", "must be positive")
+	all.Field(c.FlushInterval < 0, "gateway.flush_interval", "must be positive")
+	all.Field(c.ActiveAfterIdle < 0, "gateway.active_after_idle", "must be positive")
+	all.Field(c.AppendTimeout < 0, "gateway.append_timeout", "must be positive")
+	all.Field(c.AliveInterval < 0 || c.AliveInterval+aliveCheck > 2*time.Second, "gateway.alive_interval",
 		"must be positive and at most 1.75s, because the detector expects a frame every 2s")
-	fault(c.ForgetAfter < 2*c.HeartbeatInterval, "forget_after", "must be at least two heartbeat intervals")
-	fault(c.MaxDevices < 1, "max_devices", "must be positive")
-	return errors.Join(faults...)
+	all.Field(c.ForgetAfter < 2*c.HeartbeatInterval, "gateway.forget_after", "must be at least two heartbeat intervals")
+	all.Field(c.MaxDevices < 1, "gateway.max_devices", "must be positive")
+	return all.Err()
 }

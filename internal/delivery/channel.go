@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -138,17 +139,15 @@ type Tenants struct {
 
 // Validate returns all faults, joined.
 func (t Tenants) Validate() error {
-	var faults []error
+	var all faults.List
 	for _, tenant := range t.Only {
-		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("tenant %q", tenant), tenant))
+		all.Add(schemas.CheckTenant(fmt.Sprintf("tenant %q", tenant), tenant))
 	}
 	for _, tenant := range t.Except {
-		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("except_tenant %q", tenant), tenant))
+		all.Add(schemas.CheckTenant(fmt.Sprintf("except_tenant %q", tenant), tenant))
 	}
-	if len(t.Only) > 0 && len(t.Except) > 0 {
-		faults = append(faults, errors.New("tenant, except_tenant: exclude each other"))
-	}
-	return errors.Join(faults...)
+	all.If(len(t.Only) > 0 && len(t.Except) > 0, "tenant, except_tenant: exclude each other")
+	return all.Err()
 }
 
 // all reports whether no tenant is left out.
@@ -171,19 +170,14 @@ func Defaults() Config {
 
 // Validate returns all faults, joined.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	fault(c.Attempts < 1, "attempts: must be at least 1, is %d", c.Attempts)
-	fault(c.FirstWait <= 0 || c.MaxWait < c.FirstWait, "first_wait, max_wait: must be positive, the first not above the last; are %s and %s", c.FirstWait, c.MaxWait)
-	fault(c.Timeout <= 0, "timeout: must be positive, is %s", c.Timeout)
-	fault(c.Concurrency < 1, "concurrency: must be at least 1, is %d", c.Concurrency)
-	fault(c.Queue < 1, "queue: must be at least 1, is %d", c.Queue)
-	fault(c.Rate < 0, "rate: must not be negative, is %g", c.Rate)
-	fault(c.MaxAge < 0, "max_age: must not be negative, is %s", c.MaxAge)
-	fault(c.Remember < 1, "remember: must be positive, is %d", c.Remember)
-	return errors.Join(faults...)
+	var all faults.List
+	all.If(c.Attempts < 1, "attempts: must be at least 1, is %d", c.Attempts)
+	all.If(c.FirstWait <= 0 || c.MaxWait < c.FirstWait, "first_wait, max_wait: must be positive, the first not above the last; are %s and %s", c.FirstWait, c.MaxWait)
+	all.If(c.Timeout <= 0, "timeout: must be positive, is %s", c.Timeout)
+	all.If(c.Concurrency < 1, "concurrency: must be at least 1, is %d", c.Concurrency)
+	all.If(c.Queue < 1, "queue: must be at least 1, is %d", c.Queue)
+	all.If(c.Rate < 0, "rate: must not be negative, is %g", c.Rate)
+	all.If(c.MaxAge < 0, "max_age: must not be negative, is %s", c.MaxAge)
+	all.If(c.Remember < 1, "remember: must be positive, is %d", c.Remember)
+	return all.Err()
 }

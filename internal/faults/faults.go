@@ -5,6 +5,8 @@ package faults
 import (
 	"errors"
 	"fmt"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // List is a list of faults. The zero value is empty.
@@ -14,6 +16,13 @@ type List []error
 func (l *List) If(wrong bool, format string, args ...any) {
 	if wrong {
 		*l = append(*l, fmt.Errorf(format, args...))
+	}
+}
+
+// Field adds the fault of a field by its name if wrong.
+func (l *List) Field(wrong bool, field, reason string) {
+	if wrong {
+		*l = append(*l, schemas.Invalid(field, reason))
 	}
 }
 

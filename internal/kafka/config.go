@@ -3,12 +3,12 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/schemas"
@@ -135,18 +135,13 @@ var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{0,200}$`)
 // Validate reports all faults, joined.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	var faults []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	fault(len(c.Brokers) == 0, "brokers: at least one address is needed, e.g. localhost:9092")
+	var all faults.List
+	all.If(len(c.Brokers) == 0, "brokers: at least one address is needed, e.g. localhost:9092")
 	for _, b := range c.Brokers {
 		_, _, err := net.SplitHostPort(b)
-		fault(err != nil, "brokers: %q must be host:port", b)
+		all.If(err != nil, "brokers: %q must be host:port", b)
 	}
-	fault(!topicName.MatchString(c.Prefix),
+	all.If(!topicName.MatchString(c.Prefix),
 		"topic prefix: %q must be letters, digits, dots, dashes or underscores, at most 200", c.Prefix)
 	for name, d := range map[string]time.Duration{
 		"tick interval": c.TickInterval, "commit interval": c.CommitInterval, "idle commit interval": c.IdleCommitInterval,
@@ -154,21 +149,19 @@ func (c Config) Validate() error {
 		"rebalance timeout": c.RebalanceTimeout,
 		"stall timeout":     c.StallTimeout, "delivery timeout": c.DeliveryTimeout, "stop timeout": c.StopTimeout,
 	} {
-		fault(d < 0, "%s: must be positive, is %s", name, d)
+		all.If(d < 0, "%s: must be positive, is %s", name, d)
 	}
-	fault(c.StallTimeout <= 2*c.TickInterval, "stall timeout: %s must be well above the tick interval %s",
+	all.If(c.StallTimeout <= 2*c.TickInterval, "stall timeout: %s must be well above the tick interval %s",
 		c.StallTimeout, c.TickInterval)
-	fault(c.RebalanceTimeout < c.IdleCommitInterval,
+	all.If(c.RebalanceTimeout < c.IdleCommitInterval,
 		"rebalance timeout: %s must not be below the idle commit interval %s", c.RebalanceTimeout, c.IdleCommitInterval)
-	fault(c.MaxBuffered < 1 || c.MaxPollRecords < 1 || c.MaxBufferedBytes < 1 || c.MaxBatchBytes < 1 ||
+	all.If(c.MaxBuffered < 1 || c.MaxPollRecords < 1 || c.MaxBufferedBytes < 1 || c.MaxBatchBytes < 1 ||
 		c.MaxFailures < 1 ||
 		c.MaxTransactionRecords < 1 || c.MaxTransactionBytes < 1, "bounds must be positive")
-	if err := c.Security.validate(); err != nil {
-		faults = append(faults, err)
-	}
-	fault(c.Security != nil && c.Security.TLS != nil && c.Dialer != nil,
+	all.Add(c.Security.validate())
+	all.If(c.Security != nil && c.Security.TLS != nil && c.Dialer != nil,
 		"security: TLS and a dialer of one's own exclude each other")
-	return errors.Join(faults...)
+	return all.Err()
 }
 
 // ValidateMember is Validate for a member of a group.

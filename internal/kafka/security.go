@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
@@ -45,18 +46,13 @@ func (s *Security) validate() error {
 	if s == nil || s.Mechanism == "" {
 		return nil
 	}
-	var faults []error
-	if !slices.Contains(Mechanisms, s.Mechanism) {
-		faults = append(faults, fmt.Errorf("SASL mechanism %q: must be one of %s", s.Mechanism,
-			strings.Join(Mechanisms, ", ")))
-	}
-	if s.Mechanism == "OAUTHBEARER" && s.Token == nil {
-		faults = append(faults, errors.New("SASL mechanism OAUTHBEARER: needs a token"))
-	}
-	if s.Mechanism != "OAUTHBEARER" && s.Credentials == nil && s.User == "" {
-		faults = append(faults, fmt.Errorf("SASL mechanism %s: needs a user", s.Mechanism))
-	}
-	return errors.Join(faults...)
+	var all faults.List
+	all.If(!slices.Contains(Mechanisms, s.Mechanism), "SASL mechanism %q: must be one of %s", s.Mechanism,
+		strings.Join(Mechanisms, ", "))
+	all.If(s.Mechanism == "OAUTHBEARER" && s.Token == nil, "SASL mechanism OAUTHBEARER: needs a token")
+	all.If(s.Mechanism != "OAUTHBEARER" && s.Credentials == nil && s.User == "",
+		"SASL mechanism %s: needs a user", s.Mechanism)
+	return all.Err()
 }
 
 func (s *Security) options() ([]kgo.Opt, error) {

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Parse reads what an operator writes: presets ("default" is one, of all settings) and NAME=VALUE, such as
 // online_ttl=45s. A value overrides the presets. Names may have dashes.
 func Parse(words ...string) (c Change, err error) {
-	var faults []error
+	var all faults.List
 	var given []string
 	for _, word := range words {
 		if _, _, is := strings.Cut(word, "="); is {
@@ -23,7 +23,7 @@ func Parse(words ...string) (c Change, err error) {
 		}
 		preset, ok := PresetOf(word)
 		if !ok {
-			faults = append(faults, fmt.Errorf("%q is neither a preset nor NAME=VALUE: presets are %s", word, strings.Join(presetNames(), ", ")))
+			all.Add(fmt.Errorf("%q is neither a preset nor NAME=VALUE: presets are %s", word, strings.Join(presetNames(), ", ")))
 			continue
 		}
 		c = Change{Policy: preset.To(c.Policy), Names: append(c.Names, preset.Names...)}
@@ -34,17 +34,15 @@ func Parse(words ...string) (c Change, err error) {
 			continue
 		}
 		name = strings.ReplaceAll(name, "-", "_")
-		if slices.Contains(given, name) {
-			faults = append(faults, fmt.Errorf("%s is there twice", name))
-		}
+		all.If(slices.Contains(given, name), "%s is there twice", name)
 		given = append(given, name)
-		faults = append(faults, c.set(name, value))
+		all.Add(c.set(name, value))
 	}
 	// The heartbeat interval of a preset belongs to its time to live.
 	if slices.Contains(given, "online_ttl") && !slices.Contains(given, "heartbeat_interval") {
 		c.Names = slices.DeleteFunc(c.Names, func(name string) bool { return name == "heartbeat_interval" })
 	}
-	return c, errors.Join(faults...)
+	return c, all.Err()
 }
 
 // set asks for a value of a setting. A duration may be 0, as for a setting that is off.

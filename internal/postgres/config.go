@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // Config is the address of a server and the limits of its connections. Start from the Defaults of
@@ -38,15 +39,14 @@ const driverTimeout = 2 * time.Minute
 
 // Validate reports all faults, joined; each names its setting, and none shows the URL's password.
 func (c Config) Validate() error {
-	var faults []error
+	var all faults.List
 	if c.URL == "" {
-		faults = append(faults, errors.New("postgres_url: must not be empty"))
-	} else if _, err := pgxpool.ParseConfig(c.URL); err != nil {
-		faults = append(faults, fmt.Errorf("postgres_url: %w", err))
+		all.If(true, "postgres_url: must not be empty")
+	} else {
+		_, err := pgxpool.ParseConfig(c.URL)
+		all.In("postgres_url", err)
 	}
-	if c.MaxConns < 1 {
-		faults = append(faults, fmt.Errorf("postgres_max_conns: must be at least 1, is %d", c.MaxConns))
-	}
+	all.If(c.MaxConns < 1, "postgres_max_conns: must be at least 1, is %d", c.MaxConns)
 	for _, limit := range []struct {
 		name  string
 		value time.Duration
@@ -56,11 +56,9 @@ func (c Config) Validate() error {
 		{"postgres_lock_timeout", c.LockTimeout},
 		{"postgres_idle_timeout", c.IdleTimeout},
 	} {
-		if limit.value < time.Millisecond {
-			faults = append(faults, fmt.Errorf("%s: must be at least 1ms, is %s", limit.name, limit.value))
-		}
+		all.If(limit.value < time.Millisecond, "%s: must be at least 1ms, is %s", limit.name, limit.value)
 	}
-	return errors.Join(faults...)
+	return all.Err()
 }
 
 // Pool is the configuration of a pool: the URL, and the limits that the URL does not set.

@@ -5,11 +5,12 @@ package redis
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // PoolStats are the figures of a connection pool.
@@ -41,20 +42,13 @@ type Options struct {
 
 // Validate reports all faults, joined; each names its setting.
 func (o Options) Validate() error {
-	var faults []error
-	if o.Addr == "" && len(o.Addrs) == 0 && o.Dialer == nil {
-		faults = append(faults, errors.New("redis_addrs: must name at least one host:port"))
-	}
-	if len(o.Addrs) > 1 && !o.Cluster && o.Master == "" {
-		faults = append(faults, errors.New("redis_addrs: several are those of a cluster or of Sentinels: say which"))
-	}
-	if o.Cluster && o.Master != "" {
-		faults = append(faults, errors.New("redis_cluster, redis_master: a cluster has no Sentinels"))
-	}
-	if o.Cluster && o.DB != 0 {
-		faults = append(faults, errors.New("redis: a cluster has only database 0"))
-	}
-	return errors.Join(faults...)
+	var all faults.List
+	all.If(o.Addr == "" && len(o.Addrs) == 0 && o.Dialer == nil, "redis_addrs: must name at least one host:port")
+	all.If(len(o.Addrs) > 1 && !o.Cluster && o.Master == "",
+		"redis_addrs: several are those of a cluster or of Sentinels: say which")
+	all.If(o.Cluster && o.Master != "", "redis_cluster, redis_master: a cluster has no Sentinels")
+	all.If(o.Cluster && o.DB != 0, "redis: a cluster has only database 0")
+	return all.Err()
 }
 
 // WithDefaults returns o with the default prefix if it has none.
