@@ -23,11 +23,7 @@ func (nowhere) Append(_ context.Context, _ schemas.Outgoing, done func(error)) {
 
 func newClient(tb testing.TB, partitions int32) *beat.Buffer {
 	c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{}))(tb)
-	tb.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
-			tb.Error(err)
-		}
-	})
+	tb.Cleanup(func() { must.Do(tb, c.Close(context.Background())) })
 	return c
 }
 
@@ -54,20 +50,11 @@ func BenchmarkBeat(b *testing.B) {
 	})
 }
 
-// closed closes a client whose test is over.
-func closed(t *testing.T, c *beat.Buffer) {
-	t.Helper()
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 // Not parallel: it counts the allocations of the whole process. In the bubble no time
 // passes while it beats, so that nothing is flushed meanwhile.
 func TestRepeatedBeatsDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{}))(t)
-		defer closed(t, c)
+		c := newClient(t, 12)
 		beat := func() {
 			for user := range schemas.UserID(100) {
 				if err := c.Beat(user+1, nil, 1, schemas.Mobile, 0); err != nil {
@@ -94,8 +81,7 @@ func TestADeviceCostsAtMost200BytesOfMemory(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		before := heap()
-		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{}))(t)
-		defer closed(t, c)
+		c := newClient(t, 12)
 		for range 5 { // beating more often costs nothing
 			for user := range schemas.UserID(devices) {
 				must.Do(t, c.Beat(user+1, nil, 1, schemas.Mobile, 0))

@@ -18,9 +18,7 @@ func inQuiet(t *testing.T, test func(g gateway)) {
 		log := &beattest.Log{Partitions: partitions}
 		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log))(t)
 		test(gateway{c, t, log, time.Now()})
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, c.Close(t.Context()))
 		synctest.Wait() // a goroutine that is left fails the bubble
 	})
 }
@@ -63,17 +61,13 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 	}
 	bye := func(k *beat.Connection) {
 		t.Helper()
-		if err := k.Bye(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, k.Bye())
 	}
 	inQuiet(t, func(g gateway) {
 		first, second := open(g), open(g)
 		bye(first)
 		says(g, false, "one of two tabs is closed")
-		if err := first.Beat(0); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, first.Beat(0))
 		bye(second)
 		says(g, true, "the other is closed, and the first does not count although it says something")
 		third := open(g)

@@ -1,15 +1,26 @@
 package beat_test
 
 import (
+	"maps"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
+
+// names are those in the frames.
+func names(frames []beattest.Written) map[schemas.UserID]schemas.Name {
+	all := map[schemas.UserID]schemas.Name{}
+	for _, w := range frames {
+		maps.Copy(all, w.Names)
+	}
+	return all
+}
 
 func TestFramesNameTheUsersOfBeats(t *testing.T) {
 	t.Parallel()
@@ -25,26 +36,18 @@ func TestFramesNameTheUsersOfBeats(t *testing.T) {
 		}
 		k := must.Get(g.Connect(99, &schemas.Name{Text: "bob"}, 7, schemas.Web, 0))(t)
 		pass(2 * time.Second)
-		got := map[schemas.UserID]schemas.Name{}
-		for _, w := range g.log.Written() {
-			for user, name := range w.Names {
-				got[user] = name
-			}
-		}
+		got := names(g.log.Written())
 		if len(got) != 2 || got[17] != ann || got[99].Text != "bob" {
 			t.Errorf("the names are %+v", got)
 		}
-		if err := k.Bye(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, k.Bye())
 	})
 }
 
 // Not parallel: it counts the allocations of the whole process.
 func TestRepeatedBeatsByNameDoNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, nowhere{}))(t)
-		defer closed(t, c)
+		c := newClient(t, 12)
 		k := must.Get(c.Connect(1, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0))(t)
 		synctest.Wait()
 		if n := testing.AllocsPerRun(100, func() { _ = k.Beat(0) }); n != 0 {
@@ -70,18 +73,12 @@ func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T)
 	for tenant, leaves := range map[string]bool{"calm": false, "": true} {
 		inBubble(t, func(g gateway) {
 			g.Follow(config)
-			var tabs [2]interface {
-				Beat(time.Duration) error
-				Bye() error
-			}
+			var tabs [2]*beat.Connection
 			for i := range tabs {
-				k := must.Get(g.Connect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0))(t)
-				tabs[i] = k
+				tabs[i] = must.Get(g.Connect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0))(t)
 			}
 			pass(58 * time.Second)
-			if err := tabs[0].Beat(0); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, tabs[0].Beat(0))
 			if err := tabs[0].Bye(); err != nil {
 				t.Error(err)
 			}
@@ -104,16 +101,9 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 			pass(15 * time.Second)
 			g.Erased(erased)
 			before := len(g.log.Written())
-			if err := k.Beat(0); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, k.Beat(0))
 			pass(2 * time.Second)
-			got := map[schemas.UserID]schemas.Name{}
-			for _, w := range g.log.Written()[before:] {
-				for user, name := range w.Names {
-					got[user] = name
-				}
-			}
+			got := names(g.log.Written()[before:])
 			if named := got[17] == ann; named != (len(erased) == 2) || len(got) > 1 {
 				t.Errorf("after an erasure of %v the names are %v", erased, got)
 			}
@@ -125,8 +115,7 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 func TestErasedUsersTakeABoundedMemoryHoweverManyPartitionsThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 256
-		c := must.Get(beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{}))(t)
-		defer closed(t, c)
+		c := newClient(t, partitions)
 		for user := schemas.UserID(1); user <= 20*partitions; user++ { // some in each
 			must.Do(t, c.Beat(user, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0))
 		}

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/schemas"
 	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestSilentDevicesAreForgotten(t *testing.T) {

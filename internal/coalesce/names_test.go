@@ -76,13 +76,6 @@ func TestASlotThatIsUsedAgainHasNoNameOfAnotherUser(t *testing.T) {
 	}
 }
 
-func TestWithoutNamesAQueueHasNoTableOfThem(t *testing.T) {
-	t.Parallel()
-	if q := known(t, beat(1)); q.names != nil {
-		t.Error("there is one")
-	}
-}
-
 func TestAReportIsUrgentAfterTwoIntervalsOfItsTenant(t *testing.T) {
 	t.Parallel()
 	for _, name := range []*schemas.Name{nil, {Text: "ann"}, {Tenant: "calm", Text: "ann"}} {

@@ -29,10 +29,8 @@ func TestATransactionThatAKillLeftOpenIsNotVisibleAndConcealsNothingAfterIt(t *t
 	// killed takes up a copy of the data as it is on disk now.
 	killed := func() *Kafka {
 		t.Helper()
-		into := t.TempDir()
-		must.Do(t, os.CopyFS(into, os.DirFS(dir)))
-		dir = into
-		return start(t, KafkaConfig{DataDir: into})
+		dir = copied(t, dir)
+		return start(t, KafkaConfig{DataDir: dir})
 	}
 	transaction(k, "first", commit)
 	transaction(k, "left open", func(*kgo.Client) error { k = killed(); return nil })

@@ -197,12 +197,3 @@ func TestWhatCannotStartSaysWhyInOneLine(t *testing.T) {
 		t.Errorf("Redis says %q", err)
 	}
 }
-
-func TestALockIsReleasedWithTheCluster(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for range 2 {
-		k := must.Get(StartKafka(KafkaConfig{DataDir: dir}))(t)
-		k.Close()
-	}
-}

@@ -30,12 +30,3 @@ func TestKeysExpireWithTheClock(t *testing.T) {
 		}
 	})
 }
-
-func TestRedisListensOnTCP(t *testing.T) {
-	t.Parallel()
-	r := must.Get(StartRedis(RedisConfig{Listen: "127.0.0.1:0"}))(t)
-	defer r.Close()
-	c := redis.NewClient(&redis.Options{Addr: r.Addr()})
-	defer c.Close()
-	must.Do(t, c.Ping(t.Context()).Err())
-}

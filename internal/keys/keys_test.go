@@ -92,9 +92,7 @@ func TestFilesThatCannotWorkAreFoundBeforeConnecting(t *testing.T) {
 			t.Errorf("want %q, got: %v", want, err)
 		}
 	}
-	if err := (keys.TLS{CA: a.CA, Cert: good.Cert, Key: good.Key}).Check(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, (keys.TLS{CA: a.CA, Cert: good.Cert, Key: good.Key}).Check())
 }
 
 func TestATokenIsAskedForOnceUntilShortlyBeforeItsEnd(t *testing.T) {

@@ -50,9 +50,7 @@ func openDB(t *testing.T, driver, address string) *sql.DB {
 	t.Helper()
 	db := must.Get(sql.Open(driver, address))(t)
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, db.Close())
 	})
 	return db
 }

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // refused is the error of a server that is away.
@@ -89,9 +91,7 @@ func inBubble(t *testing.T, level slog.Level, test func(p *process)) {
 		synctest.Wait()
 		test(p)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Do(t, <-ended)
 	})
 }
 

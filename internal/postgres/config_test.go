@@ -74,9 +74,7 @@ func TestWithoutASourceThePasswordIsTheURLs(t *testing.T) {
 
 func TestEveryFaultIsNamed(t *testing.T) {
 	t.Parallel()
-	if err := config("postgres://me@host/db").Validate(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, config("postgres://me@host/db").Validate())
 	err := Config{URL: "postgres://me:secret@[bad"}.Validate()
 	for _, name := range []string{"postgres_url", "postgres_max_conns", "postgres_connect_timeout", "postgres_statement_timeout",
 		"postgres_lock_timeout", "postgres_idle_timeout"} {

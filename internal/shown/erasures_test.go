@@ -118,8 +118,6 @@ func TestOnlyErasuresThatComeAfterwardsAreHeardAndEachOfThem(t *testing.T) {
 		log.add(6)
 		hears("of a recreated topic", 6)
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Do(t, <-ended)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,9 +35,7 @@ func TestSignedFramesAreAsPublished(t *testing.T) {
 	} {
 		key := keyFor(t, master, c.gateway, c.tenants...)
 		signed := OfGateway(key).Sign(c.frame, c.topic, c.partition, now)
-		if err := check(t, Of([]Master{master}).Checker(c.topic, c.partition), signed); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, check(t, Of([]Master{master}).Checker(c.topic, c.partition), signed))
 		text.WriteString(strings.Join([]string{key.Text(), c.topic, strconv.Itoa(int(c.partition)), strconv.FormatInt(int64(now), 10), hex.EncodeToString(c.frame), hex.EncodeToString(signed)}, "\t") + "\n")
 	}
 	published, err := os.ReadFile(path)

@@ -55,9 +55,7 @@ func TestWholeFilesAndWhatAKillCutsOffAreIntact(t *testing.T) {
 	cutOff := table(t)
 	change(t, cutOff+"-wal", cutOff+"-wal", func(text []byte) []byte { return text[:len(text)-1000] })
 	for _, path := range []string{filepath.Join(t.TempDir(), "none.db"), table(t), cutOff} {
-		if err := CheckIntact(t.Context(), path); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, CheckIntact(t.Context(), path))
 	}
 }
 
