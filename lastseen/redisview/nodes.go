@@ -60,26 +60,17 @@ func (v *View) checkSentinels(ctx context.Context) (int64, error) {
 	v.nodeCheck.at.Store(time.Now().UnixNano())
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	var seen [sentinels]*redis.StringCmd
-	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range seen {
-			seen[i] = p.Get(ctx, v.sentinelKey(i))
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("looking whether a node of the Redis Cluster was emptied: %w", err)
-	}
-	newest, missing := int64(0), []int(nil)
-	for i, one := range seen {
-		epoch, err := one.Int64()
-		switch {
-		case errors.Is(err, redis.Nil):
+	newest, missing, bad := int64(0), []int(nil), error(nil)
+	err := v.getEach(ctx, sentinels, v.sentinelKey, func(i int, value string) {
+		if value == "" {
 			missing = append(missing, i)
-		case err != nil:
-			return 0, fmt.Errorf("reading sentinel key %d of the Redis Cluster: %w", i, err)
+			return
 		}
-		newest = max(newest, epoch)
+		epoch, err := strconv.ParseInt(value, 10, 64)
+		newest, bad = max(newest, epoch), errors.Join(bad, err)
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return 0, fmt.Errorf("looking whether a node of the Redis Cluster was emptied: %w", err)
 	}
 	if len(missing) > 0 {
 		if newest, err = v.restoreSentinels(ctx, missing, newest); err != nil {

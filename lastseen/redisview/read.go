@@ -2,7 +2,6 @@ package redisview
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -96,25 +95,7 @@ func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, got []Ent
 			return nil, false, err
 		}
 	}
-	gets := make([]*redis.StringCmd, len(ids))
-	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, id := range ids {
-			gets[i] = p.Get(ctx, v.userKey(id))
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, false, err
-	}
-	for i, get := range gets {
-		switch err := get.Err(); {
-		case err == nil:
-			got[i] = parseValue(ids[i], get.Val())
-		case errors.Is(err, redis.Nil):
-			got[i] = Entry{}
-		default:
-			return nil, false, err
-		}
-	}
-	return known, false, nil
+	err := v.getEach(ctx, len(ids), func(i int) string { return v.userKey(ids[i]) },
+		func(i int, value string) { got[i] = parseValue(ids[i], value) })
+	return known, false, err
 }

@@ -2,7 +2,6 @@ package redisview
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -106,55 +105,23 @@ func parseSeen(user schemas.UserID, text []byte) Seen {
 // WriteSeen writes when users were heard last, unless Redis has something newer of them, and returns
 // how many were written. It is idempotent.
 func (v *View) WriteSeen(ctx context.Context, users []Seen) (int, error) {
-	perScript := usersPerScript
-	if v.cluster {
-		perScript = 1 // the keys of a script must lie in one slot
-	}
-	written := 0
-	for len(users) > 0 {
-		n := min(perScript*scriptsPerBatch, len(users))
-		done, err := runScripts(ctx, v.client, seenScript, v.seenCalls(users[:n], perScript))
-		if err != nil {
-			return written, fmt.Errorf("writing to Redis when %d users were heard: %w", len(users), err)
-		}
-		written, users = written+done, users[n:]
+	written, err := writeUsers(ctx, v, seenScript, users, seenLifetime.Milliseconds(), func(c *scriptCall, s *Seen) {
+		c.keys = append(c.keys, v.userKey(s.User), v.seenKey(s.User))
+		c.arguments = append(c.arguments, appendSeen(nil, s))
+	}, nil)
+	if err != nil {
+		return written, fmt.Errorf("writing to Redis when %d users were heard: %w", len(users), err)
 	}
 	return written, nil
 }
 
-func (v *View) seenCalls(users []Seen, perScript int) (calls []scriptCall) {
-	for start := 0; start < len(users); start += perScript {
-		some := users[start:min(start+perScript, len(users))]
-		c := scriptCall{arguments: append(make([]any, 0, 1+len(some)), seenLifetime.Milliseconds())}
-		for i := range some {
-			c.keys = append(c.keys, v.userKey(some[i].User), v.seenKey(some[i].User))
-			c.arguments = append(c.arguments, appendSeen(nil, &some[i]))
-		}
-		calls = append(calls, c)
-	}
-	return calls
-}
-
 // Seen returns when the users were heard last, in their order.
 func (v *View) Seen(ctx context.Context, users []schemas.UserID) ([]Seen, error) {
-	gets := make([]*redis.StringCmd, len(users))
-	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, user := range users {
-			gets[i] = p.Get(ctx, v.seenKey(user))
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("reading from Redis when %d users were heard: %w", len(users), err)
-	}
 	all := make([]Seen, len(users))
-	for i, get := range gets {
-		switch text, err := get.Bytes(); {
-		case err == nil:
-			all[i] = parseSeen(users[i], text)
-		case !errors.Is(err, redis.Nil):
-			return nil, fmt.Errorf("reading from Redis when user %d was heard: %w", users[i], err)
-		}
+	err := v.getEach(ctx, len(users), func(i int) string { return v.seenKey(users[i]) },
+		func(i int, value string) { all[i] = parseSeen(users[i], []byte(value)) })
+	if err != nil {
+		return nil, fmt.Errorf("reading from Redis when %d users were heard: %w", len(users), err)
 	}
 	return all, nil
 }

@@ -3,9 +3,7 @@ package redisview
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,29 +41,12 @@ func (v *View) unsureKey(user schemas.UserID) string {
 // WriteUnsure writes the records, which are in the order of the log, unless Redis has something newer
 // of their users. It returns how many were written, and is idempotent.
 func (v *View) WriteUnsure(ctx context.Context, records []Unsure) (int, error) {
-	perScript := usersPerScript
-	if v.cluster {
-		perScript = 1 // the keys of a script must lie in one slot
-	}
-	written, all := 0, len(records)
-	for len(records) > 0 {
-		var calls []scriptCall
-		for len(records) > 0 && len(calls) < scriptsPerBatch {
-			n := min(perScript, len(records))
-			c := scriptCall{arguments: append(make([]any, 0, 1+n), unsureLifetime.Milliseconds())}
-			for i := range records[:n] {
-				u := &records[i]
-				c.keys = append(c.keys, v.userKey(u.User), v.unsureKey(u.User))
-				value := appendHex([]byte{format}, int64(u.Version), 16)
-				c.arguments = append(c.arguments, appendHex(value, int64(u.Since), 12))
-			}
-			calls, records = append(calls, c), records[n:]
-		}
-		n, err := runScripts(ctx, v.client, unsureScript, calls)
-		if err != nil {
-			return written, fmt.Errorf("writing to Redis which of %d users are unsure: %w", all, err)
-		}
-		written += n
+	written, err := writeUsers(ctx, v, unsureScript, records, unsureLifetime.Milliseconds(), func(c *scriptCall, u *Unsure) {
+		c.keys = append(c.keys, v.userKey(u.User), v.unsureKey(u.User))
+		c.arguments = append(c.arguments, appendHex(appendHex([]byte{format}, int64(u.Version), 16), int64(u.Since), 12))
+	}, nil)
+	if err != nil {
+		return written, fmt.Errorf("writing to Redis which of %d users are unsure: %w", len(records), err)
 	}
 	return written, nil
 }
@@ -73,22 +54,10 @@ func (v *View) WriteUnsure(ctx context.Context, records []Unsure) (int, error) {
 // Unsure returns what is known of the users, in their order.
 func (v *View) Unsure(ctx context.Context, users []schemas.UserID) ([]Unsure, error) {
 	found := make([]Unsure, len(users))
-	gets := make([]*redis.StringCmd, len(users))
-	if _, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, user := range users {
-			gets[i] = p.Get(ctx, v.unsureKey(user))
-		}
-		return nil
-	}); err != nil && !errors.Is(err, redis.Nil) {
+	err := v.getEach(ctx, len(users), func(i int) string { return v.unsureKey(users[i]) },
+		func(i int, value string) { found[i] = parseUnsure(users[i], []byte(value)) })
+	if err != nil {
 		return nil, fmt.Errorf("reading from Redis which of %d users are unsure: %w", len(users), err)
-	}
-	for i, get := range gets {
-		switch text, err := get.Bytes(); {
-		case err == nil:
-			found[i] = parseUnsure(users[i], text)
-		case !errors.Is(err, redis.Nil):
-			return nil, fmt.Errorf("reading from Redis whether user %s is unsure: %w", strconv.FormatInt(int64(users[i]), 10), err)
-		}
 	}
 	return found, nil
 }

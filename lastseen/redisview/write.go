@@ -17,13 +17,6 @@ var writeLua string
 
 var writeScript = redis.NewScript(writeLua)
 
-const (
-	// usersPerScript bounds how long one script blocks Redis.
-	usersPerScript = 100
-	// scriptsPerBatch bounds the memory of one pipeline.
-	scriptsPerBatch = 50
-)
-
 // Write writes updates under the given rebuild epoch, unless Redis has a newer version. It returns
 // how many were written. It is idempotent.
 func (v *View) Write(ctx context.Context, epoch int64, updates []store.Update) (int, error) {
@@ -50,44 +43,17 @@ func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current
 }
 
 func (v *View) write(ctx context.Context, epoch int64, updates []store.Update, confirm string) (int, error) {
-	perScript := usersPerScript
-	if v.cluster {
-		perScript = 1 // the keys of a script must lie in one slot
-	}
-	written := 0
-	for len(updates) > 0 {
-		batch := updates[:min(perScript*scriptsPerBatch, len(updates))]
-		n, err := v.writeBatch(ctx, epoch, batch, perScript, confirm)
-		if err == nil {
-			err = v.forgetSeen(ctx, batch)
+	written, err := writeUsers(ctx, v, writeScript, updates, v.retention.Milliseconds(), func(c *scriptCall, u *store.Update) {
+		value := appendValue(nil, Entry{Current: u.Current, Epoch: epoch, Erased: u.OnlyErased()})
+		if !u.OnlyErased() {
+			value = appendTail(value, u.Name)
 		}
-		if err != nil {
-			return written, fmt.Errorf("writing %d users to Redis: %w", len(updates), err)
-		}
-		written += n
-		updates = updates[len(batch):]
+		c.keys, c.arguments = append(c.keys, v.userKey(u.User)), append(c.arguments, value, flags(u, confirm))
+	}, func(batch []store.Update) error { return v.forgetSeen(ctx, batch) })
+	if err != nil {
+		return written, fmt.Errorf("writing %d users to Redis: %w", len(updates), err)
 	}
 	return written, nil
-}
-
-// writeBatch writes in one pipeline.
-func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Update, perScript int, confirm string) (int, error) {
-	var calls []scriptCall
-	for start := 0; start < len(updates); start += perScript {
-		some := updates[start:min(start+perScript, len(updates))]
-		c := scriptCall{keys: make([]string, len(some)), arguments: make([]any, 1, 1+2*len(some))}
-		c.arguments[0] = v.retention.Milliseconds()
-		for i, u := range some {
-			c.keys[i] = v.userKey(u.User)
-			value := appendValue(nil, Entry{Current: u.Current, Epoch: epoch, Erased: u.OnlyErased()})
-			if !u.OnlyErased() {
-				value = appendTail(value, u.Name)
-			}
-			c.arguments = append(c.arguments, value, flags(u, confirm))
-		}
-		calls = append(calls, c)
-	}
-	return runScripts(ctx, v.client, writeScript, calls)
 }
 
 // forgetSeen deletes what the detector reported about users who have been erased. A row of the time
@@ -105,43 +71,7 @@ func (v *View) forgetSeen(ctx context.Context, updates []store.Update) error {
 	return err
 }
 
-// scriptCall is one call of a script that returns a number.
-type scriptCall struct {
-	keys      []string
-	arguments []any
-}
-
-// runScripts runs the calls of a script in one pipeline and adds up what they return. It takes one
-// round trip, or two if Redis does not know the script yet.
-func runScripts(ctx context.Context, client redis.UniversalClient, script *redis.Script, calls []scriptCall) (int, error) {
-	send := func(run func(redis.Scripter, scriptCall) *redis.Cmd) (int, error) {
-		sum := 0
-		commands, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, c := range calls {
-				run(p, c)
-			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
-		}
-		for _, command := range commands {
-			n, err := command.(*redis.Cmd).Int()
-			if err != nil {
-				return sum, err
-			}
-			sum += n
-		}
-		return sum, nil
-	}
-	sum, err := send(func(p redis.Scripter, c scriptCall) *redis.Cmd { return script.EvalSha(ctx, p, c.keys, c.arguments...) })
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		sum, err = send(func(p redis.Scripter, c scriptCall) *redis.Cmd { return script.Eval(ctx, p, c.keys, c.arguments...) })
-	}
-	return sum, err
-}
-
-func flags(u store.Update, text string) string {
+func flags(u *store.Update, text string) string {
 	if u.SinceKnown {
 		text += "s"
 	}
