@@ -1,10 +1,9 @@
 package fanout
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -108,7 +107,7 @@ func (c *Config) AllowSubscriptions(most int) {
 
 // Validate returns all faults, joined.
 func (c Config) Validate() error {
-	var faults []error
+	var all faults.List
 	for _, setting := range []struct {
 		name     string
 		positive bool
@@ -122,12 +121,8 @@ func (c Config) Validate() error {
 		{"reconnect_spread", c.ReconnectSpread > 0}, {"drain_timeout", c.DrainTimeout > 0},
 		{"recent_for", c.RecentFor >= time.Millisecond}, {"hidden_for", c.HiddenFor >= time.Millisecond},
 	} {
-		if !setting.positive {
-			faults = append(faults, fmt.Errorf("%s must be positive", setting.name))
-		}
+		all.If(!setting.positive, "%s must be positive", setting.name)
 	}
-	if c.QueueLength <= c.MaxSubscriptions {
-		faults = append(faults, fmt.Errorf("queue_length (%d) must be more than max_subscriptions (%d)", c.QueueLength, c.MaxSubscriptions))
-	}
-	return errors.Join(faults...)
+	all.If(c.QueueLength <= c.MaxSubscriptions, "queue_length (%d) must be more than max_subscriptions (%d)", c.QueueLength, c.MaxSubscriptions)
+	return all.Err()
 }

@@ -1,9 +1,9 @@
 package lastseen
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // Config is the service's configuration. Zero values are not defaults: start from Defaults.
@@ -60,20 +60,15 @@ const (
 
 // Validate returns all faults, joined, each with its setting.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	fault(c.SinkRows < 1 || c.SinkRows > maxSinkRows, "sink_rows: must be between 1 and %d, is %d", maxSinkRows, c.SinkRows)
-	fault(c.SinkEvery < 0 || c.SinkEvery > maxSinkEvery, "sink_every: must be between 0 and %s, is %s", maxSinkEvery, c.SinkEvery)
-	fault(c.WriteTimeout <= 0, "write_timeout: must be positive, is %s", c.WriteTimeout)
-	fault(c.AuditRetention < day, "audit_retention: must be at least 24h, is %s", c.AuditRetention)
-	fault(c.RedisRetention < time.Minute, "redis_retention: must be at least 1m, is %s", c.RedisRetention)
-	fault(c.StaleAfter < time.Second, "stale_after: must be at least 1s, for watermarks move once a second; is %s", c.StaleAfter)
-	fault(c.RedisTimeout <= 0, "redis_timeout: must be positive, is %s", c.RedisTimeout)
-	fault(c.ReadTimeout <= c.RedisTimeout, "read_timeout: must be longer than redis_timeout (%s), so that the durable store can still answer; is %s",
+	var all faults.List
+	all.If(c.SinkRows < 1 || c.SinkRows > maxSinkRows, "sink_rows: must be between 1 and %d, is %d", maxSinkRows, c.SinkRows)
+	all.If(c.SinkEvery < 0 || c.SinkEvery > maxSinkEvery, "sink_every: must be between 0 and %s, is %s", maxSinkEvery, c.SinkEvery)
+	all.If(c.WriteTimeout <= 0, "write_timeout: must be positive, is %s", c.WriteTimeout)
+	all.If(c.AuditRetention < day, "audit_retention: must be at least 24h, is %s", c.AuditRetention)
+	all.If(c.RedisRetention < time.Minute, "redis_retention: must be at least 1m, is %s", c.RedisRetention)
+	all.If(c.StaleAfter < time.Second, "stale_after: must be at least 1s, for watermarks move once a second; is %s", c.StaleAfter)
+	all.If(c.RedisTimeout <= 0, "redis_timeout: must be positive, is %s", c.RedisTimeout)
+	all.If(c.ReadTimeout <= c.RedisTimeout, "read_timeout: must be longer than redis_timeout (%s), so that the durable store can still answer; is %s",
 		c.RedisTimeout, c.ReadTimeout)
-	return errors.Join(faults...)
+	return all.Err()
 }

@@ -1,9 +1,9 @@
 package expand
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // Mode says whose followers receive deliveries.
@@ -56,21 +56,16 @@ func Defaults() Config {
 
 // Validate reports everything that is wrong, joined.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	fault(c.Mode != Off && c.Mode != Listed && c.Mode != All, "followers: must be off, listed or all, is %q", c.Mode)
-	fault(c.HighFollower < 1 || c.HighFollower > 100_000, "high_follower: must be between 1 and 100000, is %d", c.HighFollower)
+	var all faults.List
+	all.If(c.Mode != Off && c.Mode != Listed && c.Mode != All, "followers: must be off, listed or all, is %q", c.Mode)
+	all.If(c.HighFollower < 1 || c.HighFollower > 100_000, "high_follower: must be between 1 and 100000, is %d", c.HighFollower)
 	// A job is one batch of the processor; everything else in the process waits for it.
-	fault(c.JobFollowers < 1 || c.JobFollowers > 1_000_000, "job_followers: must be between 1 and 1000000, is %d", c.JobFollowers)
-	fault(c.Rate < 0 || c.Rate > 0 && c.Rate < float64(c.JobFollowers), "fanout_rate: must be 0 or at least the followers of a job (%d) a second, is %g", c.JobFollowers, c.Rate)
-	fault(c.Gap < 0 || c.Gap > time.Minute, "fanout_gap: must be between 0 and 1m, is %s", c.Gap)
-	fault(c.Parallel < 1 || c.Parallel > 64, "parallel: must be between 1 and 64, is %d", c.Parallel)
-	fault(c.MaxAge < time.Second, "fanout_max_age: must be at least 1s, is %s", c.MaxAge)
-	fault(c.CacheFollowers < 1, "fanout_cache: must be positive, is %d", c.CacheFollowers)
-	fault(c.CacheTTL < 0, "fanout_cache_ttl: must not be negative, is %s", c.CacheTTL)
-	return errors.Join(faults...)
+	all.If(c.JobFollowers < 1 || c.JobFollowers > 1_000_000, "job_followers: must be between 1 and 1000000, is %d", c.JobFollowers)
+	all.If(c.Rate < 0 || c.Rate > 0 && c.Rate < float64(c.JobFollowers), "fanout_rate: must be 0 or at least the followers of a job (%d) a second, is %g", c.JobFollowers, c.Rate)
+	all.If(c.Gap < 0 || c.Gap > time.Minute, "fanout_gap: must be between 0 and 1m, is %s", c.Gap)
+	all.If(c.Parallel < 1 || c.Parallel > 64, "parallel: must be between 1 and 64, is %d", c.Parallel)
+	all.If(c.MaxAge < time.Second, "fanout_max_age: must be at least 1s, is %s", c.MaxAge)
+	all.If(c.CacheFollowers < 1, "fanout_cache: must be positive, is %d", c.CacheFollowers)
+	all.If(c.CacheTTL < 0, "fanout_cache_ttl: must not be negative, is %s", c.CacheTTL)
+	return all.Err()
 }
