@@ -36,8 +36,8 @@ const checkTimeout = 5 * time.Second
 // again, the transaction starts over with a slower statement that skips them, and so do the
 // following ones until a batch is all new.
 func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
-	defer wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
-	edges, err := s.edges(ctx)
+	defer s.Wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
+	edges, err := s.Edges(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,14 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, edges store.Edg
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 
 	crashpoint.At("sink.begun")
-	if err := moveOffset(ctx, tx, batch); err != nil {
+	// The fence comes first, so that the second of two owners waits here for the first's transaction.
+	if err := s.MoveOffset(ctx, queries{tx}, batch); err != nil {
 		return err
 	}
 	crashpoint.At("sink.fenced")
 	var erasures []store.Erasure
 	if len(batch.Changes) > 0 {
-		if batch.Changes, erasures, err = splitErased(ctx, tx, batch); err != nil {
+		if batch.Changes, erasures, err = s.SplitErased(ctx, queries{tx}, batch); err != nil {
 			return err
 		}
 		if err := erase(ctx, tx, batch.Partition, erasures); err != nil {
@@ -108,30 +109,6 @@ func (s *Store) timed(step string, act func() error) error {
 	err := act()
 	s.steps.WithLabelValues(step).Observe(time.Since(started).Seconds())
 	return err
-}
-
-// moveOffset is the fence. It comes first, so that the second of two owners waits here for the
-// first's transaction.
-func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
-	const (
-		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, latest_ms, log_epoch)
-			VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
-		later = `UPDATE sink_offsets SET next_offset = $2, written_at = now(), topic_id = $3, latest_ms = $4, log_epoch = $5
-			WHERE partition = $1 AND next_offset = $6 AND topic_id IS NOT DISTINCT FROM $7`
-	)
-	sql, arguments := later, []any{batch.Partition, batch.Next, store.TopicOrNull(batch.Topic), int64(batch.Latest), batch.LogEpoch,
-		batch.Expected, store.TopicOrNull(batch.ExpectedTopic)}
-	if batch.Expected == store.Unknown {
-		sql, arguments = first, arguments[:5]
-	}
-	done, err := tx.Exec(ctx, sql, arguments...)
-	if err != nil {
-		return err
-	}
-	if done.RowsAffected() != 1 {
-		return store.ErrFenced
-	}
-	return nil
 }
 
 func (s *Store) copyChanges(ctx context.Context, tx pgx.Tx, batch store.Batch) error {

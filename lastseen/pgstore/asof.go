@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"strings"
-	"time"
 
 	_ "embed"
 
@@ -28,8 +27,8 @@ const lookBack = 2 * day
 // change of visibility, the times never those of a hidden period. If the log begins later, the
 // error is a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) (err error) {
-	defer wrap(&err, "reading what was in force at %s", at)
-	edges, err := s.edges(ctx)
+	defer s.Wrap(&err, "reading what was in force at %s", at)
+	edges, err := s.Edges(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 		if _, err := tx.Exec(ctx, `LOCK TABLE ONLY status_changes IN ACCESS SHARE MODE`); err != nil {
 			return err
 		}
-		begins, err := logBegins(ctx, tx)
+		begins, err := s.Begins(ctx, queries{tx})
 		if err != nil {
 			return err
 		}
@@ -59,18 +58,4 @@ func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 		return err
 	}
 	return flush()
-}
-
-// LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.
-func (s *Store) LogBegins(ctx context.Context) (begins schemas.Millis, err error) {
-	defer wrap(&err, "reading where the log of changes begins")
-	return logBegins(ctx, s.pool)
-}
-
-func logBegins(ctx context.Context, from interface {
-	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
-}) (schemas.Millis, error) {
-	var begins *time.Time
-	err := from.QueryRow(ctx, `SELECT max(dropped_before) FROM log_edge`).Scan(&begins)
-	return millisOf(begins), err
 }

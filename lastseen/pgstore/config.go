@@ -1,12 +1,11 @@
 package pgstore
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/postgres"
 )
 
@@ -46,17 +45,12 @@ const (
 
 // Validate returns all faults, joined, each with its setting; never the password of the URL.
 func (c Config) Validate() error {
-	faults := []error{c.Config.Validate()}
-	if c.MaintainEvery < time.Millisecond {
-		faults = append(faults, fmt.Errorf("postgres_maintain_every: must be at least 1ms, is %s", c.MaintainEvery))
-	}
-	if c.AuditRetention < day {
-		faults = append(faults, fmt.Errorf("audit_retention: must be at least 24h, is %s", c.AuditRetention))
-	}
-	if c.DaysAhead < 1 {
-		faults = append(faults, fmt.Errorf("postgres_days_ahead: must be at least 1, is %d", c.DaysAhead))
-	}
-	return errors.Join(faults...)
+	var all faults.List
+	all.Add(c.Config.Validate())
+	all.If(c.MaintainEvery < time.Millisecond, "postgres_maintain_every: must be at least 1ms, is %s", c.MaintainEvery)
+	all.If(c.AuditRetention < day, "audit_retention: must be at least 24h, is %s", c.AuditRetention)
+	all.If(c.DaysAhead < 1, "postgres_days_ahead: must be at least 1, is %d", c.DaysAhead)
+	return all.Err()
 }
 
 // pool is the pool's configuration.

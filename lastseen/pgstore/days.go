@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,21 +31,8 @@ const maintenanceLock int64 = 0x61756469746c6f67
 // the default partition, and drops those that ended longer than the audit retention ago. A day is
 // a UTC day. It does nothing while another process maintains.
 func (s *Store) Maintain(ctx context.Context, now time.Time) error {
-	conn, err := s.pool.Acquire(ctx)
+	err := s.alone(ctx, maintenanceLock, "taking the lock", func(conn *pgx.Conn) error { return s.maintain(ctx, conn, now) })
 	if err != nil {
-		return fmt.Errorf("maintaining the audit log: %w", err)
-	}
-	defer conn.Release()
-	var mine bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, maintenanceLock).Scan(&mine); err != nil {
-		return fmt.Errorf("maintaining the audit log: %w", classify(err))
-	}
-	if !mine {
-		return nil
-	}
-	err = s.maintain(ctx, conn.Conn(), now)
-	_, unlockErr := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, maintenanceLock)
-	if err := errors.Join(err, unlockErr); err != nil {
 		return fmt.Errorf("maintaining the audit log: %w", classify(err))
 	}
 	return nil

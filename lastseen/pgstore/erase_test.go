@@ -14,7 +14,7 @@ func TestAnImportBesideAnErasureDoesNotBringTheUserBack(t *testing.T) {
 	now := schemas.MillisOf(time.Now())
 	tx, err := s.pool.Begin(t.Context()) // Import, whose transaction has 20,000 rows
 	must.Do(t, err)
-	if _, err := importRows(t.Context(), tx, []store.LastSeen{{User: 1, At: now - 9000}}); err != nil {
+	if _, err := s.importRows(t.Context(), tx, []store.LastSeen{{User: 1, At: now - 9000}}); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)

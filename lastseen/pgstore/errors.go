@@ -33,13 +33,6 @@ func classify(err error) error {
 	return err
 }
 
-// wrap adds to an error what was attempted, and classifies it.
-func wrap(err *error, format string, arguments ...any) {
-	if *err != nil {
-		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, arguments...), classify(*err))
-	}
-}
-
 // sqlState is the server's SQLSTATE; empty if the server did not answer.
 func sqlState(err error) string {
 	var answer *pgconn.PgError

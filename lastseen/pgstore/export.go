@@ -27,8 +27,8 @@ var (
 // and version; the entry is valid until each returns. It reads one UTC day at a time, each in one
 // snapshot.
 func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) (err error) {
-	defer wrap(&err, "reading the log of changes")
-	edges, err := s.edges(ctx)
+	defer s.Wrap(&err, "reading the log of changes")
+	edges, err := s.Edges(ctx)
 	if err != nil {
 		return err
 	}

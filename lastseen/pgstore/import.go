@@ -23,18 +23,18 @@ var importColumns = []column[store.LastSeen]{
 
 // Import stores when users were last seen; see importer.Importer.
 func (s *Store) Import(ctx context.Context, users []store.LastSeen) (stored int64, err error) {
-	defer wrap(&err, "importing %d users", len(users))
+	defer s.Wrap(&err, "importing %d users", len(users))
 	if len(users) == 0 {
 		return 0, nil
 	}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		stored, err = importRows(ctx, tx, users)
+		stored, err = s.importRows(ctx, tx, users)
 		return err
 	})
 	return stored, err
 }
 
-func importRows(ctx context.Context, tx pgx.Tx, users []store.LastSeen) (stored int64, err error) {
+func (s *Store) importRows(ctx context.Context, tx pgx.Tx, users []store.LastSeen) (stored int64, err error) {
 	// Erasures wait: one that did not see these rows would leave them.
 	if _, err := tx.Exec(ctx, `LOCK TABLE erased_users IN SHARE MODE`); err != nil {
 		return 0, err
@@ -43,7 +43,7 @@ func importRows(ctx context.Context, tx pgx.Tx, users []store.LastSeen) (stored 
 	if err != nil {
 		return 0, err
 	}
-	names, err := withoutErased(ctx, tx, store.NamesOfSeen(users))
+	names, err := s.withoutErased(ctx, tx, store.NamesOfSeen(users))
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +51,7 @@ func importRows(ctx context.Context, tx pgx.Tx, users []store.LastSeen) (stored 
 }
 
 // withoutErased leaves out the names of erased users.
-func withoutErased(ctx context.Context, tx pgx.Tx, names []schemas.UserName) ([]schemas.UserName, error) {
+func (s *Store) withoutErased(ctx context.Context, tx pgx.Tx, names []schemas.UserName) ([]schemas.UserName, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -59,6 +59,6 @@ func withoutErased(ctx context.Context, tx pgx.Tx, names []schemas.UserName) ([]
 	for i, n := range names {
 		ids[i] = n.User
 	}
-	gone, err := erased(ctx, tx, `SELECT user_id, version FROM erased_users WHERE user_id = ANY ($1)`, numbersOf(ids))
+	gone, err := s.ErasedOf(ctx, queries{tx}, ids)
 	return slices.DeleteFunc(names, func(n schemas.UserName) bool { _, is := gone[n.User]; return is }), err
 }

@@ -16,14 +16,14 @@ import (
 
 // Store is a store.Writer and store.Reader on Postgres. All methods may be called from any goroutine.
 type Store struct {
+	*store.Tables
 	config Config
 	pool   *pgxpool.Pool
 	// careful is set while batches are partly in the log already, as after a reset of the consumer
 	// group; see append.go.
-	careful   atomic.Bool
-	buffers   sync.Pool // of *[]byte, for COPY
-	steps     *prometheus.HistogramVec
-	edgeCache store.EdgeCache
+	careful atomic.Bool
+	buffers sync.Pool // of *[]byte, for COPY
+	steps   *prometheus.HistogramVec
 	// unpartitioned counts the rows in the default partition.
 	unpartitioned prometheus.Gauge
 	// commit ends a transaction; tests cut it short.
@@ -45,7 +45,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("opening the Postgres pool: %w", err)
 	}
 	return &Store{
-		config: config, pool: pool, steps: newSteps(), unpartitioned: newUnpartitioned(), buffers: sync.Pool{New: func() any { return new([]byte) }},
+		Tables: store.NewTables(queries{pool}, queries{pool}, dialect), config: config, pool: pool, steps: newSteps(), unpartitioned: newUnpartitioned(), buffers: sync.Pool{New: func() any { return new([]byte) }},
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 	}, nil
 }

@@ -23,15 +23,7 @@ var (
 )
 
 func (s *Store) prepare(ctx context.Context) error {
-	const (
-		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, latest_ms, log_epoch)
-			VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`
-		later = `UPDATE sink_offsets SET next_offset = ?2, topic_id = ?3, latest_ms = ?4, log_epoch = ?5
-			WHERE partition = ?1 AND next_offset = ?6 AND topic_id IS ?7`
-	)
-	for statement, text := range map[**sql.Stmt]string{
-		&s.offsetFirst: first, &s.offsetLater: later, &s.appendChange: appendChangeSQL, &s.upsertUser: upsertUserSQL,
-	} {
+	for statement, text := range map[**sql.Stmt]string{&s.appendChange: appendChangeSQL, &s.upsertUser: upsertUserSQL} {
 		var err error
 		if *statement, err = s.Writer.PrepareContext(ctx, text); err != nil {
 			return err
@@ -43,8 +35,8 @@ func (s *Store) prepare(ctx context.Context) error {
 // Append writes the batch; see store.Writer. The outcome of a commit is always known: the database is
 // in this process.
 func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
-	defer wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
-	edges, err := s.edges(ctx)
+	defer s.Wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
+	edges, err := s.Edges(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,10 +45,10 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit this does nothing
-	if err := s.moveOffset(ctx, tx, batch); err != nil {
+	if err := s.MoveOffset(ctx, queries{tx}, batch); err != nil {
 		return err
 	}
-	changes, erasures, err := splitErased(ctx, tx, batch)
+	changes, erasures, err := s.SplitErased(ctx, queries{tx}, batch)
 	if err != nil {
 		return err
 	}
@@ -91,27 +83,6 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	return nil
 }
 
-// moveOffset is the fence.
-func (s *Store) moveOffset(ctx context.Context, tx *sql.Tx, batch store.Batch) error {
-	statement, arguments := s.offsetLater, []any{batch.Partition, batch.Next, store.TopicOrNull(batch.Topic), int64(batch.Latest), batch.LogEpoch,
-		batch.Expected, store.TopicOrNull(batch.ExpectedTopic)}
-	if batch.Expected == store.Unknown {
-		statement, arguments = s.offsetFirst, arguments[:5]
-	}
-	done, err := tx.StmtContext(ctx, statement).ExecContext(ctx, arguments...)
-	if err != nil {
-		return err
-	}
-	moved, err := done.RowsAffected()
-	if err != nil {
-		return err
-	}
-	if moved != 1 {
-		return store.ErrFenced
-	}
-	return nil
-}
-
 // orNull is NULL for the zero value.
 func orNull[T comparable](value T) any {
 	var zero T
@@ -119,13 +90,6 @@ func orNull[T comparable](value T) any {
 		return nil
 	}
 	return value
-}
-
-// wrap adds to an error what was attempted, and classifies it.
-func wrap(err *error, format string, arguments ...any) {
-	if *err != nil {
-		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, arguments...), classify(*err))
-	}
 }
 
 // classify marks errors that will not pass.

@@ -30,10 +30,8 @@ func TestAnImportDoesNotChangeAUserWithAVersionWhateverTheOrder(t *testing.T) {
 		if first {
 			imp()
 		}
-		if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: 1, From: schemas.Offline, To: schemas.Online, At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000,
-			Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "p"}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: 1, From: schemas.Offline, To: schemas.Online, At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000,
+			Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "p"}}}))
 		if !first {
 			imp()
 		}
@@ -53,10 +51,8 @@ func TestTheFileHasNoBytesOfAnErasedUser(t *testing.T) {
 	s, err := sqlitestore.Open(t.Context(), config)
 	must.Do(t, err)
 	const user schemas.UserID = 0x71a2b3c4d5e6f7
-	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: user, From: schemas.Offline, To: schemas.Online, At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000,
-		Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "POLICYOFTHEUSER"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: user, From: schemas.Offline, To: schemas.Online, At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000,
+		Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "POLICYOFTHEUSER"}}}))
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: 1, Next: 2, Changes: []*schemas.Transition{{User: user, From: schemas.Online, To: schemas.Offline, At: now, Cause: schemas.Erased, Visibility: schemas.Everyone, Version: 6, Policy: "p", ErasedUntil: now + 1}}}))
 	must.Do(t, s.Maintain(t.Context(), time.Now().Add(time.Hour)))
 	must.Do(t, s.Close())
@@ -76,10 +72,8 @@ func TestTheLogHasNoBytesOfAnErasedUserEither(t *testing.T) {
 	defer s.Close()
 	const user schemas.UserID = 0x71a2b3c4d5e6f7
 	name := schemas.Name{Tenant: "acme", Text: "anna@example.com"}
-	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: user, Name: name, From: schemas.Offline, To: schemas.Online,
-		At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "p"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: user, Name: name, From: schemas.Offline, To: schemas.Online,
+		At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "p"}}}))
 	holds := func() bool {
 		for _, suffix := range []string{"", "-wal"} {
 			text, err := os.ReadFile(config.Path + suffix)

@@ -16,7 +16,7 @@ var importNameSQL string
 
 // Import stores when users were last seen; see importer.Importer.
 func (s *Store) Import(ctx context.Context, users []store.LastSeen) (stored int64, err error) {
-	defer wrap(&err, "importing %d users", len(users))
+	defer s.Wrap(&err, "importing %d users", len(users))
 	tx, err := s.Writer.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err

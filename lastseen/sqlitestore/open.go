@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/migrate"
 	"github.com/stillhere/stillhere/internal/sqlite"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -32,17 +33,11 @@ func Defaults() Config { return Config{AuditRetention: 400 * day, MaintainEvery:
 
 // Validate returns all faults, joined, each with its setting.
 func (c Config) Validate() error {
-	var faults []error
-	if c.Path == "" {
-		faults = append(faults, errors.New("sqlite_path: must not be empty"))
-	}
-	if c.AuditRetention < day {
-		faults = append(faults, fmt.Errorf("audit_retention: must be at least 24h, is %s", c.AuditRetention))
-	}
-	if c.MaintainEvery <= 0 {
-		faults = append(faults, fmt.Errorf("sqlite_maintain_every: must be positive, is %s", c.MaintainEvery))
-	}
-	return errors.Join(faults...)
+	var all faults.List
+	all.If(c.Path == "", "sqlite_path: must not be empty")
+	all.If(c.AuditRetention < day, "audit_retention: must be at least 24h, is %s", c.AuditRetention)
+	all.If(c.MaintainEvery <= 0, "sqlite_maintain_every: must be positive, is %s", c.MaintainEvery)
+	return all.Err()
 }
 
 // Store is a store.Writer and store.Reader on a SQLite file. All methods may be called from any
@@ -51,11 +46,10 @@ func (c Config) Validate() error {
 // again. A kill loses nothing.
 type Store struct {
 	*sqlite.DB
+	*store.Tables
 	config Config
 
-	edgeCache store.EdgeCache
-
-	offsetFirst, offsetLater, appendChange, upsertUser *sql.Stmt
+	appendChange, upsertUser *sql.Stmt
 }
 
 //go:embed migrations/*.sql
@@ -78,7 +72,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the store %s: %w", config.Path, err)
 	}
-	s := &Store{DB: db, config: config}
+	s := &Store{DB: db, Tables: store.NewTables(queries{db.Readers}, queries{db.Writer}, dialect), config: config}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", config.Path, err), s.Close())
 	}

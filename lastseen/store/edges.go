@@ -9,19 +9,12 @@ import (
 	"sync"
 	"time"
 
-	_ "embed"
-
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Edges are where the log of changes begins for the users of tenants, by tenant, if that is later than
 // for everybody. What happened before is not shown to anybody, and is about to be deleted or was.
 type Edges map[string]schemas.Millis
-
-// TenantNamesSQL lists the tenants of users, for both databases.
-//
-//go:embed tenant_names.sql
-var TenantNamesSQL string
 
 // TenantLog is the log of changes by tenant, in text mode. The names of users say of which tenant they are.
 type TenantLog interface {

@@ -14,9 +14,9 @@ type Erasure struct {
 	Until   schemas.Millis
 }
 
-// SplitErased returns the changes that count, and the newest erasure of each user among them, ordered
+// splitErased returns the changes that count, and the newest erasure of each user among them, ordered
 // by user. erased are earlier erasures. The result shares no array with changes if it is shorter.
-func SplitErased(changes []*schemas.Transition, erased map[schemas.UserID]schemas.Version) ([]*schemas.Transition, []Erasure) {
+func splitErased(changes []*schemas.Transition, erased map[schemas.UserID]schemas.Version) ([]*schemas.Transition, []Erasure) {
 	newest := map[schemas.UserID]Erasure{}
 	for _, t := range changes {
 		if t.Cause == schemas.Erased && t.Version > newest[t.User].Version && t.Version >= erased[t.User] {
@@ -40,8 +40,8 @@ func SplitErased(changes []*schemas.Transition, erased map[schemas.UserID]schema
 	return counts, erasures
 }
 
-// Oldest is the least version of changes.
-func Oldest(changes []*schemas.Transition) schemas.Version {
+// oldest is the least version of changes.
+func oldest(changes []*schemas.Transition) schemas.Version {
 	oldest := changes[0].Version
 	for _, t := range changes {
 		oldest = min(oldest, t.Version)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	_ "embed"
-
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -50,26 +48,6 @@ func FoldNames(records []schemas.UserName) (known []schemas.UserName, erased []s
 	}
 	slices.Sort(erased)
 	return known, erased
-}
-
-var (
-	//go:embed tenant_users.sql
-	tenantUsersSQL string
-	//go:embed tenant_changes.sql
-	tenantChangesSQL string
-)
-
-// TenantSizesSQL is the query of Tenants.TenantSizes, for both databases.
-func TenantSizesSQL(changes bool) string {
-	if changes {
-		return tenantChangesSQL
-	}
-	return tenantUsersSQL
-}
-
-// ScanTenantSize reads a row of TenantSizesSQL.
-func ScanTenantSize(row Row) (size TenantSize, err error) {
-	return size, row.Scan(&size.Tenant, &size.Users, &size.Online, &size.Away, &size.Changes)
 }
 
 // NameOf is the name of a user who is known by a name, and whose change has one; either may be missing.

@@ -1,39 +1,29 @@
 package store
 
-import (
-	"database/sql"
-	"errors"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // Row is a row of a query, of pgx or of database/sql. Instants are milliseconds; 0 is NULL.
 type Row interface{ Scan(to ...any) error }
 
-// ScanPosition reads the row of a partition; Unknown if there is none.
-func ScanPosition(row Row) (Position, error) {
-	at := Position{Next: Unknown}
+// scanPosition reads the row of a partition.
+func scanPosition(row Row) (at Position, err error) {
 	var topic *string
-	err := row.Scan(&at.Next, &topic, (*int64)(&at.Latest), &at.LogEpoch)
-	if errors.Is(err, sql.ErrNoRows) {
-		return at, nil
-	}
-	if err == nil && topic != nil {
+	if err = row.Scan(&at.Next, &topic, (*int64)(&at.Latest), &at.LogEpoch); err == nil && topic != nil {
 		at.Topic, err = schemas.ParseTopicID(*topic)
 	}
 	return at, err
 }
 
-// TopicOrNull is NULL for an unknown topic.
-func TopicOrNull(topic schemas.TopicID) *string {
+// topicOrNull is NULL for an unknown topic.
+func topicOrNull(topic schemas.TopicID) *string {
 	if !topic.Known() {
 		return nil
 	}
 	return new(topic.String())
 }
 
-// ScanCurrent reads a user with the columns of users.sql.
-func ScanCurrent(row Row) (c schemas.Current, err error) {
+// scanCurrent reads a user with the columns of users.sql.
+func scanCurrent(row Row) (c schemas.Current, err error) {
 	var state, visibility string
 	if err := row.Scan((*int64)(&c.User), &state, (*int64)(&c.Since), (*int64)(&c.LastSeen), (*int64)(&c.LastActive), (*uint8)(&c.Kinds),
 		&visibility, (*int64)(&c.Version), (*int64)(&c.Hidden)); err != nil {
@@ -46,13 +36,13 @@ func ScanCurrent(row Row) (c schemas.Current, err error) {
 	return c, err
 }
 
-// ScanName reads a row of names.
-func ScanName(row Row) (n schemas.UserName, err error) {
+// scanName reads a row of names.
+func scanName(row Row) (n schemas.UserName, err error) {
 	return n, row.Scan((*int64)(&n.User), &n.Name.Tenant, &n.Name.Text)
 }
 
-// ScanChange reads a change of a visible user with the columns of history.sql.
-func ScanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
+// scanChange reads a change of a visible user with the columns of history.sql.
+func scanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
 	var from, to, cause string
 	t := &schemas.Transition{User: user, Visibility: schemas.Everyone}
 	if err := row.Scan((*int64)(&t.At), (*int64)(&t.Version), (*uint32)(&t.Device), (*int64)(&t.LastSeen), (*int64)(&t.LastActive),
@@ -62,10 +52,10 @@ func ScanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
 	return t, ParseWords(t, from, to, cause)
 }
 
-// ScanMissed reads a change with the columns of missed.sql, and the user's last show up to it.
-func ScanMissed(row Row) (t *schemas.Transition, shown schemas.Millis, err error) {
+// scanMissed reads a change with the columns of missed.sql, and the user's last show up to it.
+func scanMissed(row Row) (t *schemas.Transition, shown schemas.Millis, err error) {
 	var user int64
-	if t, err = ScanChange(0, behind{row, []any{&user, (*int64)(&shown)}}); err == nil {
+	if t, err = scanChange(0, behind{row, []any{&user, (*int64)(&shown)}}); err == nil {
 		t.User = schemas.UserID(user)
 	}
 	return t, shown, err
