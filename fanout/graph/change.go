@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -29,14 +28,12 @@ func (s *Store) Remove(ctx context.Context, edges []Edge) (int64, error) {
 // others there were. An edge must not be in both. names are those of the users of add; a name that
 // contradicts a stored one is a *CollisionError.
 func (s *Store) Change(ctx context.Context, add, remove []Edge, names Names) (added, removed int64, err error) {
+	defer wrap(&err, "adding %d edges and removing %d", len(add), len(remove))
 	err = s.naming(ctx, names, func(tx Tx, names Names) (err error) {
 		added, removed, err = change(ctx, tx, add, remove, names)
 		return err
 	})
-	if err != nil {
-		return 0, 0, fmt.Errorf("adding %d edges and removing %d: %w", len(add), len(remove), err)
-	}
-	return added, removed, nil
+	return added, removed, err
 }
 
 // change writes in the order of the edges, so that two transactions seldom wait for each other.
@@ -79,12 +76,9 @@ func compareEdges(a, b Edge) int {
 
 // Loaded returns the position up to which the file or log of that name is in the store; 0 if
 // nothing of it is.
-func (s *Store) Loaded(ctx context.Context, name string) (int64, error) {
-	position, err := s.Number(ctx, `SELECT place FROM follow_loads WHERE file = $1`, name)
-	if err != nil {
-		return 0, fmt.Errorf("asking how far %s was loaded: %w", name, err)
-	}
-	return position, nil
+func (s *Store) Loaded(ctx context.Context, name string) (_ int64, err error) {
+	defer wrap(&err, "asking how far %s was loaded", name)
+	return s.Number(ctx, `SELECT place FROM follow_loads WHERE file = $1`, name)
 }
 
 // advance moves the position of a file or log. A position that was not from is ErrConcurrentLoad.
@@ -104,6 +98,7 @@ func (s *Store) advance(ctx context.Context, tx Tx, name string, from, to int64)
 // many edges were new, and ErrConcurrentLoad if the position was not from. from 0 loads the file
 // again from its start. names are as in Change.
 func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []Edge, names Names) (n int64, err error) {
+	defer wrap(&err, "loading %d edges of %s from byte %d", len(edges), file, from)
 	err = s.naming(ctx, names, func(tx Tx, names Names) error {
 		if from == 0 {
 			if _, err := tx.Exec(ctx, `DELETE FROM follow_loads WHERE file = $1`, file); err != nil {
@@ -119,15 +114,13 @@ func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []E
 		n, err = tx.Insert(ctx, edges)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("loading %d edges of %s from byte %d: %w", len(edges), file, from, err)
-	}
-	return n, nil
+	return n, err
 }
 
 // Apply is Change of what the partition of a log says. With the edges it moves the stored position
 // of the partition from from to to. It returns ErrConcurrentLoad if the position was not from.
 func (s *Store) Apply(ctx context.Context, log string, from, to int64, add, remove []Edge, names Names) (added, removed int64, err error) {
+	defer wrap(&err, "applying %s from offset %d to %d", log, from, to)
 	err = s.naming(ctx, names, func(tx Tx, names Names) error {
 		if err := s.advance(ctx, tx, log, from, to); err != nil {
 			return err
@@ -135,8 +128,5 @@ func (s *Store) Apply(ctx context.Context, log string, from, to int64, add, remo
 		added, removed, err = change(ctx, tx, add, remove, names)
 		return err
 	})
-	if err != nil {
-		return 0, 0, fmt.Errorf("applying %s from offset %d to %d: %w", log, from, to, err)
-	}
-	return added, removed, nil
+	return added, removed, err
 }

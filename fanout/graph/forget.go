@@ -2,19 +2,15 @@ package graph
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Followed returns whom a user follows, with ids greater than after, ascending, at most limit of them.
-func (s *Store) Followed(ctx context.Context, follower, after schemas.UserID, limit int) ([]schemas.UserID, error) {
+func (s *Store) Followed(ctx context.Context, follower, after schemas.UserID, limit int) (_ []schemas.UserID, err error) {
+	defer wrap(&err, "reading whom %d follows", follower)
 	const query = `SELECT user_id FROM follows WHERE follower_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`
-	followed, err := s.IDs(ctx, nil, query, int64(follower), int64(after), limit)
-	if err != nil {
-		return nil, fmt.Errorf("reading whom %d follows: %w", follower, err)
-	}
-	return followed, nil
+	return s.IDs(ctx, nil, query, int64(follower), int64(after), limit)
 }
 
 // forgetAtOnce is how many edges one transaction of Forget removes.
@@ -22,7 +18,8 @@ const forgetAtOnce = 10_000
 
 // Forget removes a user: its followers, whom it follows, its place on the list, its ranges and its name. It may
 // be called again after an error; what was removed stays removed.
-func (s *Store) Forget(ctx context.Context, user schemas.UserID) error {
+func (s *Store) Forget(ctx context.Context, user schemas.UserID) (err error) {
+	defer wrap(&err, "forgetting user %d", user)
 	for _, side := range []struct {
 		page func() ([]schemas.UserID, error)
 		edge func(schemas.UserID) Edge
@@ -35,7 +32,7 @@ func (s *Store) Forget(ctx context.Context, user schemas.UserID) error {
 		for full := true; full; {
 			others, err := side.page()
 			if err != nil {
-				return fmt.Errorf("forgetting user %d: %w", user, err)
+				return err
 			}
 			edges := make([]Edge, len(others))
 			for i, other := range others {
@@ -45,23 +42,20 @@ func (s *Store) Forget(ctx context.Context, user schemas.UserID) error {
 				break
 			}
 			if _, err := s.Remove(ctx, edges); err != nil {
-				return fmt.Errorf("forgetting user %d: %w", user, err)
+				return err
 			}
 		}
 	}
-	err := s.Transact(ctx, func(tx Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM follow_ranges WHERE user_id = $1`, int64(user)); err != nil {
-			return err
+	err = s.Transact(ctx, func(tx Tx) error {
+		for _, table := range []string{"follow_ranges", "follow_names", "fanout_users"} {
+			if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE user_id = $1`, int64(user)); err != nil {
+				return err
+			}
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM follow_names WHERE user_id = $1`, int64(user)); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `DELETE FROM fanout_users WHERE user_id = $1`, int64(user))
-		return err
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("forgetting user %d: %w", user, err)
+	if err == nil {
+		s.Scrub()
 	}
-	s.Scrub()
-	return nil
+	return err
 }

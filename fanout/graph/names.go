@@ -31,12 +31,9 @@ func (e *CollisionError) Error() string {
 }
 
 // Names returns what users are called; those without a known name are left out.
-func (s *Store) Names(ctx context.Context, users []schemas.UserID) (Names, error) {
-	known, err := s.Driver.Names(ctx, users)
-	if err != nil {
-		return nil, fmt.Errorf("reading the names of %d users: %w", len(users), err)
-	}
-	return known, nil
+func (s *Store) Names(ctx context.Context, users []schemas.UserID) (_ Names, err error) {
+	defer wrap(&err, "reading the names of %d users", len(users))
+	return s.Driver.Names(ctx, users)
 }
 
 // errNamedMeanwhile says that another transaction has named a user after missing was asked.
@@ -81,21 +78,20 @@ func (s *Store) missing(ctx context.Context, names Names) (Names, error) {
 }
 
 // Named reports whether the store holds names, as those of pipelines whose users have names do.
-func (s *Store) Named(ctx context.Context) (bool, error) {
+func (s *Store) Named(ctx context.Context) (_ bool, err error) {
+	defer wrap(&err, "asking whether users have names")
 	n, err := s.Number(ctx, `SELECT count(*) FROM (SELECT 1 FROM follow_names LIMIT 1) AS named`)
-	if err != nil {
-		return false, fmt.Errorf("asking whether users have names: %w", err)
-	}
-	return n > 0, nil
+	return n > 0, err
 }
 
 // NamesOfTenant returns users of a tenant who have a name in the graph, with ids greater than after,
 // ascending, at most limit. It reads the names in the order of ids, those of other tenants too.
-func (s *Store) NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) ([]schemas.UserName, error) {
+func (s *Store) NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) (_ []schemas.UserName, err error) {
+	defer wrap(&err, "listing the users of tenant %q in the graph", tenant)
 	const query = `SELECT user_id FROM follow_names WHERE tenant = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`
 	users, err := s.IDs(ctx, nil, query, tenant, int64(after), limit)
 	if err != nil {
-		return nil, fmt.Errorf("listing the users of tenant %q in the graph: %w", tenant, err)
+		return nil, err
 	}
 	known, err := s.Names(ctx, users)
 	if err != nil {
