@@ -34,14 +34,16 @@ func importCounts(t *testing.T, s Store) {
 	}
 	wantHistory(t, s, store.HistoryQuery{User: 2, Limit: 10}, nil)
 	wantNames(t, s)
-	// The first change replaces the import; a later time of last seen stays.
-	first := visits(3, 6_000_000)
+	// The first change replaces the import, also one of a later time; no import replaces a change.
+	first := append(visits(3, 6_000_000), visits(2, 3500)...)
 	must.Do(t, s.Append(t.Context(), store.Batch{Partition: 7, Expected: store.Unknown, Next: 9, Changes: first}))
 	imports(0, store.LastSeen{User: 3, At: 8_000_000})
-	users, err = s.Users(t.Context(), []schemas.UserID{3})
+	users, err = s.Users(t.Context(), []schemas.UserID{2, 3})
 	must.Do(t, err)
-	if last := first[len(first)-1]; users[3].Version != last.Version || users[3].LastSeen != last.LastSeen {
-		t.Errorf("user 3 is %+v after %+v", users[3], last)
+	for _, last := range first {
+		if is := users[last.User]; is.Version != last.Version || is.LastSeen != last.LastSeen {
+			t.Errorf("user %d is %+v after %+v", last.User, is, last)
+		}
 	}
 }
 
