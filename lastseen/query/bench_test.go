@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,8 +21,7 @@ func BenchmarkBatchOf50(b *testing.B) {
 	for i := range log {
 		log[i] = arrives(schemas.UserID(i+1), schemas.Version(i+1), day)
 	}
-	_, err := w.view.Write(b.Context(), 1, store.Fold(log))
-	must.Do(b, err)
+	w.inRedis(b, log...)
 	paths := make([]string, 100)
 	for n := range paths {
 		ids := make([]string, size)

@@ -148,8 +148,7 @@ func TestAHideThatOnlyRedisHasKeepsBackWhatTheStoreWouldList(t *testing.T) {
 	cursor := w.since(t, "", 1).Cursor
 	log := []*schemas.Transition{leaves(1, inEpoch(1, 2), today+1000), hides(1, inEpoch(1, 3), today+2000)}
 	w.durably(t, log[0])
-	_, err := w.view.Write(t.Context(), 1, store.Fold(log))
-	must.Do(t, err)
+	w.inRedis(t, log...)
 	wantChanges(t, w.since(t, cursor, 1), inEpoch(1, 3))
 }
 
@@ -161,8 +160,7 @@ func TestAStoreBehindRedisDelaysChangesAndSkipsNone(t *testing.T) {
 	w.happen(t, arrives(1, inEpoch(1, 1), today))
 	p := w.since(t, "", 1)
 	log := []*schemas.Transition{leaves(1, inEpoch(1, 2), today+1000), arrives(1, inEpoch(1, 3), today+2000), leaves(1, inEpoch(1, 4), today+3000)}
-	_, err := w.view.Write(t.Context(), 1, store.Fold(log))
-	must.Do(t, err)
+	w.inRedis(t, log...)
 	for i := range log {
 		w.durably(t, log[i])
 		p = w.since(t, p.Cursor, 1)
@@ -210,8 +208,7 @@ func TestWhereTheLogIsShortTheChangeBeforeSaysThatNothingIsMissing(t *testing.T)
 	wantChanges(t, w.since(t, p.Cursor, 1, 2))
 	behind := []*schemas.Transition{leaves(2, inEpoch(1, 6), at+2000), arrives(2, inEpoch(1, 7), at+3000)}
 	for i := range behind { // the store has none of them
-		_, err := w.view.Write(t.Context(), 1, store.Fold(behind[:i+1]))
-		must.Do(t, err)
+		w.inRedis(t, behind[:i+1]...)
 		if p := w.since(t, p.Cursor, 1, 2); p.Resync || p.StaleSince == 0 {
 			t.Errorf("the store is behind; the answer is %+v", p)
 		}
@@ -369,8 +366,7 @@ func TestReadersAtAnyPointGetExactlyTheVisibleChanges(t *testing.T) {
 				inStore += n
 			case 1:
 				n = min(n, len(log)-inRedis)
-				_, err := w.view.Write(t.Context(), 1, store.Fold(log[inRedis:inRedis+n]))
-				must.Do(t, err)
+				w.inRedis(t, log[inRedis:inRedis+n]...)
 				inRedis += n
 			default:
 				ask(rapid.IntRange(0, len(readers)-1).Draw(r, "reader"))

@@ -10,7 +10,6 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/redisview"
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,10 +22,8 @@ func TestAnErasedUserLooksNeverSeenWhileAndAfterRedisIsRebuilt(t *testing.T) {
 		w.upTo(t, now+60_000)
 		w.happen(t, &schemas.Transition{User: 7, From: schemas.Offline, To: schemas.Online, At: now - 9000, LastSeen: now - 9000,
 			LastActive: now - 9000, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5})
-		erasure := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: now, Cause: schemas.Erased,
-			Visibility: schemas.Everyone, Version: 6, ErasedUntil: now + 1}
-		_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-		must.Do(t, err)
+		erasure := erases(7, 6, now, now+1)
+		w.inRedis(t, erasure)
 		after.Watermark = now + 60_000
 		for p := range w.progress {
 			moved, err := w.view.Move(t.Context(), int32(p), w.progress[p], after)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -16,11 +15,9 @@ func TestANewUserHasNoDevicesOfTheErasedOne(t *testing.T) {
 	w.happen(t, arrives(1, 10, now-3_600_000))
 	w.upTo(t, now)
 	w.hear(t, 1, 20, now-300_000)
-	erasure := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: now - 200_000, Cause: schemas.Erased,
-		Visibility: schemas.Everyone, Version: 30, ErasedUntil: now + 1e9}
+	erasure := erases(1, 30, now-200_000, now+1e9)
 	w.durably(t, erasure)
-	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-	must.Do(t, err)
+	w.inRedis(t, erasure)
 	rows, err := w.view.Seen(t.Context(), []schemas.UserID{1})
 	must.Do(t, err)
 	if rows[0].At != 0 {

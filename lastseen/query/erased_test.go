@@ -8,9 +8,7 @@ import (
 	"time"
 
 	sealed "github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,10 +19,8 @@ func TestAnErasedUserLooksLikeOneNeverSeenBeforeTheStoreHasErasedIt(t *testing.T
 	w.upTo(t, now+60_000)
 	w.happen(t, &schemas.Transition{User: 7, From: schemas.Offline, To: schemas.Online, At: now - 9000, LastSeen: now - 9000,
 		Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5})
-	erasure := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: now, Cause: schemas.Erased,
-		Visibility: schemas.Everyone, Version: 6, ErasedUntil: now + 1}
-	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-	must.Do(t, err)
+	erasure := erases(7, 6, now, now+1)
+	w.inRedis(t, erasure)
 	_, never := w.get(t, "/presence/8")
 	for _, stage := range []string{"before", "after"} {
 		status, got := w.get(t, "/presence/7")
@@ -45,10 +41,8 @@ func TestAPollerLearnsOnceThatAUserWasErased(t *testing.T) {
 	w.upTo(t, today)
 	w.happen(t, arrives(7, inEpoch(1, 5), today), arrives(8, inEpoch(1, 6), today))
 	cursor := w.since(t, "", 7, 8).Cursor
-	erasure := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: today, Cause: schemas.Erased,
-		Visibility: schemas.Everyone, Version: inEpoch(1, 7), ErasedUntil: today + 1}
-	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
-	must.Do(t, err)
+	erasure := erases(7, inEpoch(1, 7), today, today+1)
+	w.inRedis(t, erasure)
 	learns := func(when string, version schemas.Version) string {
 		t.Helper()
 		p := w.since(t, cursor, 7, 8)

@@ -3,7 +3,6 @@ package query_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -18,8 +17,7 @@ func (w *world) whole(t *testing.T, user schemas.UserID) string {
 	t.Helper()
 	var all []string
 	for _, path := range []string{"/presence/%s", "/presence/batch?user_ids=%s", "/presence/%s/history"} {
-		recorder := httptest.NewRecorder()
-		w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf(path, user), nil))
+		recorder := w.ask(t, http.MethodGet, fmt.Sprintf(path, user), "")
 		all = append(all, fmt.Sprint(recorder.Code, recorder.Header(), recorder.Body))
 	}
 	return strings.ReplaceAll(strings.Join(all, "\n"), `"`+user.String()+`"`, `"U"`)
@@ -69,13 +67,11 @@ func TestAHiddenUserLooksTheSameWhateverRedisHasLostOfIt(t *testing.T) {
 			w.upTo(t, now())
 			at("evicted")
 			for _, user := range hiders {
-				_, err := w.view.Write(t.Context(), 1, store.Fold(lives(user, before)))
-				must.Do(t, err)
+				w.inRedis(t, lives(user, before)...)
 			}
 			at("there")
 			for _, user := range hiders { // what came last is there alone, the rest was evicted
-				_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{hidden(leaves(user, 9, before+9000))}))
-				must.Do(t, err)
+				w.inRedis(t, hidden(leaves(user, 9, before+9000)))
 			}
 			at("there in part")
 			for where, text := range seen {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -75,9 +74,7 @@ func TestUsersAreReadByTheirNames(t *testing.T) {
 			t.Errorf("%s is answered with %d %s", path, status, body)
 		}
 	}
-	recorder := httptest.NewRecorder()
-	w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/presence/batch",
-		strings.NewReader(`{"user_ids":["a,b",7],"detail":true}`)))
+	recorder := w.ask(t, http.MethodPost, "/presence/batch", `{"user_ids":["a,b",7],"detail":true}`)
 	if body := recorder.Body.String(); !strings.HasPrefix(body, `{"users":[{"user_id":"a,b","state":"online",`) ||
 		!strings.Contains(body, `{"user_id":"7","state":"offline",`) {
 		t.Errorf("POST is answered with %d %s", recorder.Code, body)
@@ -102,16 +99,13 @@ func TestEachTenantHasItsOwnUsersInEveryRead(t *testing.T) {
 		"/presence/changes?user_ids=ann": {`{"resync":true,"reason":"start","users":[{"user_id":"ann","tenant":"acme","state":"online",`, `{"resync":true,"reason":"start","users":[{"user_id":"ann","state":"offline",`},
 	} {
 		for i, tenant := range []string{"&tenant=acme", ""} {
-			recorder := httptest.NewRecorder()
-			w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+tenant, nil))
+			recorder := w.ask(t, http.MethodGet, path+tenant, "")
 			if status, body := recorder.Code, recorder.Body.String(); status != http.StatusOK || !strings.HasPrefix(body, want[i]) || strings.Count(body, `"user_id"`) > 1 {
 				t.Errorf("%s is answered with %d %s, want %s", path+tenant, status, body, want[i])
 			}
 		}
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"&tenant=acme", nil)
-		request.Header.Set(bound, "globex")
-		recorder := httptest.NewRecorder()
-		if w.ServeHTTP(recorder, request); recorder.Code != http.StatusForbidden || !strings.Contains(recorder.Body.String(), `"tenant_not_allowed"`) {
+		recorder := w.ask(t, http.MethodGet, path+"&tenant=acme", "", bound, "globex")
+		if recorder.Code != http.StatusForbidden || !strings.Contains(recorder.Body.String(), `"tenant_not_allowed"`) {
 			t.Errorf("%s to a caller of globex: %d %s", path, recorder.Code, recorder.Body)
 		}
 	}
@@ -133,9 +127,7 @@ func TestChangesAreListedByName(t *testing.T) {
 		Cursor string
 	}) {
 		t.Helper()
-		recorder := httptest.NewRecorder()
-		w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/presence/changes",
-			strings.NewReader(`{"user_ids":["a,b","bob","ann"]`+since+`}`)))
+		recorder := w.ask(t, http.MethodPost, "/presence/changes", `{"user_ids":["a,b","bob","ann"]`+since+`}`)
 		if err := json.Unmarshal(recorder.Body.Bytes(), &p); err != nil || recorder.Code != http.StatusOK {
 			t.Fatal(recorder.Code, recorder.Body, err)
 		}
@@ -179,8 +171,7 @@ func TestAStrangerWhomTheDurableStoreAloneKnowsLooksHidden(t *testing.T) {
 	w.want(t, "/presence/batch?user_ids=ann", `{"ann":null}`)
 	w.want(t, "/presence/ann/visibility", `{"user_id":"ann","visibility":null}`)
 	w.want(t, "/presence/ann/history", `{"changes":[],"next_cursor":null}`)
-	recorder := httptest.NewRecorder()
-	w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/presence/ann/export", nil))
+	recorder := w.ask(t, http.MethodGet, "/presence/ann/export", "")
 	if recorder.Code != http.StatusOK || recorder.Body.Len() > 0 {
 		t.Errorf("the export is %d %s", recorder.Code, recorder.Body)
 	}
@@ -225,10 +216,7 @@ func TestCountsAreOfAllTenantsOfOneOrOfTheSendersAlone(t *testing.T) {
 	}
 	for path, want := range map[string]int{"/presence/count": http.StatusOK, "/presence/count?tenant=acme": http.StatusOK,
 		"/presence/count?tenant=other": http.StatusForbidden} {
-		r := httptest.NewRequest(http.MethodGet, path, nil)
-		r.Header.Set(bound, "acme")
-		answer := httptest.NewRecorder()
-		w.ServeHTTP(answer, r)
+		answer := w.ask(t, http.MethodGet, path, "", bound, "acme")
 		if answer.Code != want || want == http.StatusOK && !strings.HasPrefix(answer.Body.String(), `{"online":6,"away":3,`) {
 			t.Errorf("%s of a caller of acme: %d %s", path, answer.Code, answer.Body)
 		}

@@ -18,13 +18,7 @@ import (
 
 func (w *world) post(tb testing.TB, body string, header ...string) *httptest.ResponseRecorder {
 	tb.Helper()
-	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "/presence/batch", strings.NewReader(body))
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	recorder := httptest.NewRecorder()
-	w.ServeHTTP(recorder, r)
-	return recorder
+	return w.ask(tb, http.MethodPost, "/presence/batch", body, header...)
 }
 
 // some users of all kinds: online, away, left, hidden and never seen.

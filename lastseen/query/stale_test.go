@@ -3,7 +3,6 @@ package query_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -41,14 +40,42 @@ func (w *world) wantStale(t *testing.T, user schemas.UserID, state string, since
 	}
 }
 
-func TestAPipelineThatStandsStillIsSaidWithTheLastKnownState(t *testing.T) {
+// User 1 came online, user 2 was never seen.
+func TestAnswersSaySinceWhenTheyAreStaleWhoeverKnowsTheUser(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, redistest.Mini(t))
-	w.happen(t, arrives(1, 1, day))
 	stood := now() - 3_600_000
-	w.upTo(t, stood)
-	w.wantStale(t, 1, "online", stood)
-	w.wantStale(t, 2, "offline", stood)
+	for name, c := range map[string]struct {
+		world          func(w *world)
+		online, absent schemas.Millis // since when what is said of them is stale
+	}{
+		"the pipeline stands still": {func(w *world) { w.happen(t, arrives(1, 1, day)); w.upTo(t, stood) }, stood, stood},
+		"the watermark is fresh":    {func(w *world) { w.happen(t, arrives(1, 1, day)); w.upTo(t, now()) }, 0, 0},
+		"Redis is away":             {func(w *world) { w.durably(t, arrives(1, 1, day)); w.serve(away{}, w.durable) }, now(), now()},
+		"the store is away": {func(w *world) {
+			w.happen(t, arrives(1, 1, day))
+			w.upTo(t, now())
+			w.serve(w.view, away{})
+		}, 0, now()}, // user 2 is known not to be here, but not since when
+		"a rebuild has not met the user": {func(w *world) { w.durably(t, arrives(1, 1, day)); w.rebuilds(t) }, now(), now()},
+		"Redis has evicted the user":     {func(w *world) { w.durably(t, arrives(1, 1, stood)); w.upTo(t, now()) }, now(), 0},
+		"Redis has not the arrival yet":  {func(w *world) { w.durably(t, arrives(1, 1, now())); w.upTo(t, now()) }, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, redistest.Mini(t))
+			c.world(w)
+			w.wantStale(t, 1, "online", c.online)
+			w.wantStale(t, 2, "offline", c.absent)
+		})
+	}
+}
+
+// rebuilds says that Redis is being rebuilt.
+func (w *world) rebuilds(t *testing.T) {
+	t.Helper()
+	for p := range int32(partitions) {
+		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
+		must.Do(t, err)
+	}
 }
 
 func TestABatchSaysSinceWhenWhatItSaysOfSomeUserMayBeOutOfDate(t *testing.T) {
@@ -56,8 +83,7 @@ func TestABatchSaysSinceWhenWhatItSaysOfSomeUserMayBeOutOfDate(t *testing.T) {
 	w := newWorld(t, redistest.Mini(t))
 	w.happen(t, arrives(1, 1, day))
 	ask := func() string {
-		recorder := httptest.NewRecorder()
-		w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/presence/batch?user_ids=1,2,3,4,5", nil))
+		recorder := w.ask(t, http.MethodGet, "/presence/batch?user_ids=1,2,3,4,5", "")
 		return recorder.Header().Get("Stale-Since")
 	}
 	stood := now() - 3_600_000
@@ -123,35 +149,6 @@ func TestAfterRedisIsLostAnswersAreStaleSinceThenAlsoWhereNobodyHadRead(t *testi
 	})
 }
 
-func TestAFreshWatermarkMakesAnswersFresh(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Mini(t))
-	w.happen(t, arrives(1, 1, day))
-	w.upTo(t, now())
-	w.wantStale(t, 1, "online", 0)
-	w.wantStale(t, 2, "offline", 0)
-}
-
-func TestWithoutRedisTheStoreAnswersAndSaysSinceWhenItIsStale(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Mini(t))
-	w.durably(t, arrives(1, 1, day))
-	w.serve(away{}, w.durable)
-	w.wantStale(t, 1, "online", now())
-	w.wantStale(t, 2, "offline", now())
-}
-
-func TestWithoutTheStoreRedisAnswersForAllWhomItMustKnow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Mini(t))
-	w.happen(t, arrives(1, 1, day))
-	w.upTo(t, now())
-	w.serve(w.view, away{})
-	w.wantStale(t, 1, "online", 0)
-	// Known not to be here, but not since when.
-	w.wantStale(t, 2, "offline", now())
-}
-
 func TestWhatNobodyKnowsIsAnErrorAndNeverOffline(t *testing.T) {
 	t.Parallel()
 	server := redistest.Mini(t)
@@ -167,41 +164,10 @@ func TestWhatNobodyKnowsIsAnErrorAndNeverOffline(t *testing.T) {
 	check("both away")
 	w.serve(w.view, away{})
 	check("an empty Redis")
-	for p := range int32(partitions) {
-		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
-		must.Do(t, err)
-	}
+	w.rebuilds(t)
 	again := newWorld(t, server) // the first one may use the progress of a moment ago
 	w.serve(again.view, away{})
 	check("a Redis that is being rebuilt")
-}
-
-func TestAUserWhomARebuildHasNotMetYetIsAnsweredByTheStoreAndStale(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Mini(t))
-	w.durably(t, arrives(1, 1, day))
-	for p := range int32(partitions) {
-		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
-		must.Do(t, err)
-	}
-	w.wantStale(t, 1, "online", now())
-	w.wantStale(t, 2, "offline", now())
-}
-
-func TestAnEvictedUserIsAnsweredByTheStoreAndSaidToBeStale(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Mini(t))
-	w.durably(t, arrives(1, 1, now()-3_600_000))
-	w.upTo(t, now())
-	w.wantStale(t, 1, "online", now())
-}
-
-func TestAFirstArrivalThatRedisHasNotYetIsNotSaidToBeStale(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Mini(t))
-	w.durably(t, arrives(1, 1, now()))
-	w.upTo(t, now())
-	w.wantStale(t, 1, "online", 0)
 }
 
 func TestAHiddenUserWhomRedisKnowsInPartKeepsTheVersionAtWhichItHid(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,12 @@ func (w *world) durably(tb testing.TB, log ...*schemas.Transition) {
 func (w *world) happen(tb testing.TB, log ...*schemas.Transition) {
 	tb.Helper()
 	w.durably(tb, log...)
+	w.inRedis(tb, log...)
+}
+
+// inRedis writes changes to Redis only.
+func (w *world) inRedis(tb testing.TB, log ...*schemas.Transition) {
+	tb.Helper()
 	_, err := w.view.Write(tb.Context(), 1, store.Fold(log))
 	must.Do(tb, err)
 }
@@ -100,11 +107,22 @@ func (w *world) upTo(tb testing.TB, watermark schemas.Millis) {
 	}
 }
 
+// ask is the answer to a request, whose headers are pairs.
+func (w *world) ask(tb testing.TB, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	w.ServeHTTP(recorder, r)
+	return recorder
+}
+
 // get is the status and body of an answer.
 func (w *world) get(tb testing.TB, path string) (int, string) {
 	tb.Helper()
-	recorder := httptest.NewRecorder()
-	w.ServeHTTP(recorder, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, path, nil))
+	recorder := w.ask(tb, http.MethodGet, path, "")
 	body, err := io.ReadAll(recorder.Body)
 	must.Do(tb, err)
 	if !json.Valid(body) {
@@ -139,6 +157,12 @@ func hides(user schemas.UserID, version schemas.Version, at schemas.Millis) *sch
 	t := arrives(user, version, at)
 	t.From, t.Cause, t.Visibility = schemas.Online, schemas.VisibilityChange, schemas.Nobody
 	return t
+}
+
+// erases is the erasure of a user.
+func erases(user schemas.UserID, version schemas.Version, at, until schemas.Millis) *schemas.Transition {
+	return &schemas.Transition{User: user, From: schemas.Online, To: schemas.Offline, At: at, Cause: schemas.Erased,
+		Visibility: schemas.Everyone, Version: version, ErasedUntil: until}
 }
 
 // hidden is t of a hidden user.
