@@ -327,20 +327,6 @@ func TestTheChannelIsSharedAndLeftByTheLast(t *testing.T) {
 	})
 }
 
-func TestPublishingSurvivesAServerThatForgotTheScript(t *testing.T) {
-	t.Parallel()
-	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
-		bus := open(t, r)
-		publish(t, bus, change(1, 1, schemas.Offline, schemas.Online))
-		admin := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
-		defer admin.Close()
-		must.Do(t, admin.ScriptFlush(t.Context()).Err())
-		if sent := publish(t, bus, change(1, 2, schemas.Online, schemas.Away)); sent != 1 {
-			t.Fatalf("sent %d", sent)
-		}
-	})
-}
-
 func TestAMessageThatCannotBeReadIsPassedOver(t *testing.T) {
 	t.Parallel()
 	r := redistest.Mini(t)
