@@ -40,9 +40,8 @@ func batch(items ...delivery.Item) stream.Batch[delivery.Item] {
 func consumer(t *testing.T, c delivery.Channel, config delivery.Config) *delivery.Consumer {
 	t.Helper()
 	take := func(ctx context.Context, n delivery.Notice) error { return c.Deliver(ctx, n.Shown(identity.Users{})) }
-	made, err := delivery.NewConsumer(config, take, nil, func(context.Context, *schemas.Record, error) error { return nil },
-		delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+	made := must.Get(delivery.NewConsumer(config, take, nil, func(context.Context, *schemas.Record, error) error { return nil },
+		delivery.NewMetrics(nil), slog.New(slog.DiscardHandler)))(t)
 	return made
 }
 

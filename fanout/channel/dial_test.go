@@ -19,8 +19,7 @@ import (
 // resolver answers every question about a name with address.
 func resolver(t *testing.T, address netip.Addr) *net.Resolver {
 	t.Helper()
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must.Do(t, err)
+	server := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	var work sync.WaitGroup
 	work.Go(func() {
 		buffer := make([]byte, 512)
@@ -136,8 +135,7 @@ func TestAReceiverThatATenantChoosesIsPublicUnlessTheOperatorSaysOtherwise(t *te
 		"::ffff:10.0.0.1", "64:ff9b::a00:1"} {
 		to := netip.MustParseAddr(address)
 		config := WebhookConfig{URL: "http://receiver.test:80/", Source: "/here"}
-		hook, err := NewWebhook(config, slog.New(slog.DiscardHandler))
-		must.Do(t, err)
+		hook := must.Get(NewWebhook(config, slog.New(slog.DiscardHandler)))(t)
 		hook.dial.Resolver = resolver(t, to)
 		if err := hook.Deliver(t.Context(), notice()); err == nil || !strings.Contains(err.Error(), "--allow-private") {
 			t.Errorf("%s: %v", address, err)

@@ -45,21 +45,17 @@ func TestTheExamplesDeliverToEachRecipientOnceAndRefuseForgeries(t *testing.T) {
 // seen a request could.
 func replay(t *testing.T, client *http.Client, url string, n schemas.Notice) {
 	t.Helper()
-	body, err := n.Body()
-	must.Do(t, err)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
-	must.Do(t, err)
+	body := must.Get(n.Body())(t)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body)))(t)
 	request.Header.Set(schemas.SignatureHeader, schemas.SignNotice([]byte(shared), time.Now(), body))
 	request.Header.Set(schemas.IdempotencyHeader, "another")
-	answer, err := client.Do(request)
-	must.Do(t, err)
+	answer := must.Get(client.Do(request))(t)
 	answer.Body.Close()
 }
 
 func tryExample(t *testing.T, example *exec.Cmd) {
 	t.Helper()
-	out, err := example.StdoutPipe()
-	must.Do(t, err)
+	out := must.Get(example.StdoutPipe())(t)
 	var faults bytes.Buffer
 	example.Stderr = &faults
 	must.Do(t, example.Start())

@@ -152,8 +152,7 @@ func (s *stage) know(t *testing.T, outs []schemas.Outgoing) {
 		if o.Topic != schemas.Fanout {
 			continue
 		}
-		job, err := DecodeJob(&schemas.Record{Value: o.Value})
-		must.Do(t, err)
+		job := must.Get(DecodeJob(&schemas.Record{Value: o.Value}))(t)
 		must.Do(t, s.Newest.Apply(t.Context(), stream.Batch[Written]{Items: []Written{job}}))
 	}
 }
@@ -163,8 +162,7 @@ func told(t *testing.T, outs []schemas.Outgoing) map[schemas.Version][]schemas.U
 	t.Helper()
 	all := map[schemas.Version][]schemas.UserID{}
 	for _, o := range outs {
-		d, err := schemas.DecodeDelivery(o.Value)
-		must.Do(t, err)
+		d := must.Get(schemas.DecodeDelivery(o.Value))(t)
 		all[d.Transition.Version] = append(all[d.Transition.Version], d.Recipients...)
 	}
 	for v, who := range all {
@@ -266,8 +264,7 @@ func TestNothingIsDeliveredOnceTheUserIsKnownToBeHidden(t *testing.T) {
 				}
 			}
 			for _, d := range s.work(t, jobs) {
-				delivery, err := schemas.DecodeDelivery(d.Value)
-				must.Do(t, err)
+				delivery := must.Get(schemas.DecodeDelivery(d.Value))(t)
 				after += len(delivery.Recipients)
 			}
 			// Nor is the page told that was being read when the hide came.

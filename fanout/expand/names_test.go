@@ -33,8 +33,7 @@ func receivers(t *testing.T, names Names, everyone bool) map[schemas.UserID]int 
 	s.Names, s.Config.Everyone = names, everyone
 	got := map[schemas.UserID]int{}
 	for _, record := range s.work(t, s.plan(t, s.comes(small), s.comes(star))) {
-		d, err := schemas.DecodeDelivery(record.Value)
-		must.Do(t, err)
+		d := must.Get(schemas.DecodeDelivery(record.Value))(t)
 		for i, id := range d.Recipients {
 			if names != nil && d.Names[i] != fmt.Sprint("user ", id) {
 				t.Fatalf("%d is called %q", id, d.Names[i])

@@ -26,8 +26,7 @@ func TestDeliveriesOfACelebrityToOneFollowerAreInOnePartitionHoweverTheFollowers
 		n := 0
 		used := map[int32]bool{}
 		for _, d := range deliveries {
-			delivery, err := schemas.DecodeDelivery(d.Value)
-			must.Do(t, err)
+			delivery := must.Get(schemas.DecodeDelivery(d.Value))(t)
 			used[d.Partition] = true
 			if string(d.Key) != string(schemas.JobKey(star, delivery.Chunk)) || d.Partition != schemas.DeliveryPartition(star, true, delivery.Chunk, 9) {
 				t.Fatalf("chunk %d is in partition %d under the key %x", delivery.Chunk, d.Partition, d.Key)

@@ -66,8 +66,7 @@ func TestIfHiddenUsersAreShownAsOfflineHidingIsDeliveredAsADeparture(t *testing.
 		t.Errorf("of a user hidden by now %d versions are told", len(got))
 	}
 	for _, o := range s.work(t, s.plan(t, all...)) {
-		d, err := schemas.DecodeDelivery(o.Value)
-		must.Do(t, err)
+		d := must.Get(schemas.DecodeDelivery(o.Value))(t)
 		if c := d.Transition; c.From != schemas.Online || c.To != schemas.Offline || c.Cause != schemas.Bye || c.Visibility != schemas.Everyone {
 			t.Errorf("told: %+v", c)
 		}

@@ -26,17 +26,14 @@ func (l *leaving) Page(ctx context.Context, dst []schemas.UserID, user, after, t
 
 func TestWhoUnfollowsDuringAnExpansionIsDeliveredToOnlyIfThePageWasReadBefore(t *testing.T) {
 	t.Parallel()
-	store, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	must.Do(t, err)
+	store := must.Get(sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db")))(t)
 	defer store.Close()
 	edge := func(i int) graph.Edge { return graph.Edge{User: star, Follower: schemas.UserID(2 * (i + 1))} }
 	var edges []graph.Edge
 	for i := range 12_000 {
 		edges = append(edges, edge(i))
 	}
-	if _, err := store.Add(t.Context(), edges); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Add(t.Context(), edges))(t)
 	s := newStage(t)
 	const size, left = 1_000, 5
 	s.Config.JobFollowers, s.slots = size, make(chan struct{}, 1) // one job at a time

@@ -72,9 +72,7 @@ func follow(t *testing.T, s *graph.Store, user schemas.UserID, followers ...sche
 	for i, f := range followers {
 		all[i] = graph.Edge{User: user, Follower: f}
 	}
-	if _, err := s.Add(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Add(t.Context(), all))(t)
 }
 
 func want[T comparable](t *testing.T, what string, got, want T, err error) {
@@ -297,9 +295,7 @@ func watch(t *testing.T, s *graph.Store) {
 	if u := next("the watch has begun"); u != 0 {
 		t.Fatalf("at first %d", u)
 	}
-	if _, err := s.Remove(t.Context(), []graph.Edge{{User: 4, Follower: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Remove(t.Context(), []graph.Edge{{User: 4, Follower: 1}}))(t)
 	if u := next("an unfollow"); u != 4 && u != 0 {
 		t.Fatalf("the watch reported %d", u)
 	}
@@ -329,9 +325,7 @@ func forget(t *testing.T, s *graph.Store) {
 	follow(t, s, 2, 1, 3)
 	follow(t, s, 3, 1)
 	must.Do(t, s.List(t.Context(), []schemas.UserID{1, 2}, true))
-	if _, err := s.Ranges(t.Context(), 1, 1000); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Ranges(t.Context(), 1, 1000))(t)
 	for range 2 {
 		must.Do(t, s.Forget(t.Context(), 1))
 	}

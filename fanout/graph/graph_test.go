@@ -32,16 +32,14 @@ func openPostgresWith(t *testing.T, setting string) *graph.Store {
 		config.URL += "&" + setting
 	}
 	must.Do(t, pggraph.Migrate(t.Context(), config))
-	s, err := pggraph.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(pggraph.Open(t.Context(), config))(t)
 	t.Cleanup(s.Close)
 	return s
 }
 
 func open(t *testing.T) *graph.Store {
 	t.Helper()
-	s, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	must.Do(t, err)
+	s := must.Get(sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db")))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -225,9 +223,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	inCache(t, small, func(t *testing.T, c *graph.Cache, s *counted) {
 		for range 2 {
 			for _, u := range []schemas.UserID{1, 2, 4} {
-				if _, err := c.Of(t.Context(), []schemas.UserID{u}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.Of(t.Context(), []schemas.UserID{u}))(t)
 			}
 		}
 		if s.asked != 6 {

@@ -128,9 +128,7 @@ func TestALogAppliesAllEdgesButThoseOfASecondNameOfAnID(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	a := graph.NewApplier(s, "presence.graph", nil)
-	if _, err := a.Start(t.Context(), stream.Assignment{LogEnd: 10}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(a.Start(t.Context(), stream.Assignment{LogEnd: 10}))(t)
 	twin := schemas.Follow{User: 7, Follower: 8, Names: [2]schemas.Name{bob, ann}}
 	other := schemas.Follow{User: 7, Follower: 9, Names: [2]schemas.Name{ann, bob}}
 	fine := schemas.Follow{User: 10, Follower: 11, Names: [2]schemas.Name{ann, bob}}

@@ -39,8 +39,7 @@ type owner struct {
 
 func (o *owner) start(t *rapid.T, s *unsure, partition int32, end int64) {
 	o.applier = graph.NewApplier(s, "presence.graph", nil)
-	stored, err := o.applier.Start(context.Background(), stream.Assignment{Partition: partition, LogEnd: end})
-	must.Do(t, err)
+	stored := must.Get(o.applier.Start(context.Background(), stream.Assignment{Partition: partition, LogEnd: end}))(t)
 	o.next = stored.Next
 }
 

@@ -28,8 +28,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	g, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	must.Do(t, err)
+	g := must.Get(sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db")))(t)
 	t.Cleanup(g.Close)
 	w := &world{t, New(Defaults(), Dependencies{Store: g, Log: slog.New(slog.DiscardHandler),
 		CheckOrigin: func(*http.Request) error { return nil },

@@ -39,7 +39,7 @@ func newNode(t *testing.T, bus *redisbus.Bus, tweaks ...func(*fanout.Config)) *n
 	}
 	n := &node{t: t, stood: make(chan struct{}, 100)}
 	v := newView()
-	server, err := live.New(cfg, live.Dependencies{
+	server := must.Get(live.New(cfg, live.Dependencies{
 		Bus: bus, Recent: bus.Recent, View: v.Read,
 		Viewer: func(r *http.Request) schemas.UserID {
 			id, _ := schemas.ParseUserID("user_id", r.URL.Query().Get("user_id"))
@@ -48,8 +48,7 @@ func newNode(t *testing.T, bus *redisbus.Bus, tweaks ...func(*fanout.Config)) *n
 		Deliveries: func(ctx context.Context, take func(*schemas.Delivery)) error {
 			return bus.RunDeliveries(ctx, take, func() { n.stood <- struct{}{} })
 		},
-	})
-	must.Do(t, err)
+	}))(t)
 	stop := run(t, server)
 	n.front = httptest.NewServer(server)
 	t.Cleanup(func() { stop(); n.front.Close() })
@@ -96,13 +95,11 @@ type deliveries struct {
 func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	t.Helper()
 	d := &deliveries{t: t, register: shown.NewSet()}
-	var err error
-	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus).Deliver, d.register.HiddenAfter,
+	d.consumer = must.Get(delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus).Deliver, d.register.HiddenAfter,
 		func(context.Context, *schemas.Record, error) error {
 			t.Error("sent to the dead-letter topic")
 			return nil
-		}, delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
-	must.Do(t, err)
+		}, delivery.NewMetrics(nil), slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -197,8 +194,7 @@ func TestAnUnknownOrWrongRequestIsAnsweredWithWhyThereAreNoDeliveries(t *testing
 			t.Errorf("%s: %+v", message, m.Problem)
 		}
 	}
-	answer, err := http.Get(n.front.URL + "/?user_ids=1&deliveries=perhaps")
-	must.Do(t, err)
+	answer := must.Get(http.Get(n.front.URL + "/?user_ids=1&deliveries=perhaps"))(t)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
 		t.Error(answer.Status)

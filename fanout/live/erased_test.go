@@ -68,8 +68,7 @@ func TestAWatchedErasedUserIsNotReadForEver(t *testing.T) {
 	if more := g.view.readsOf(1) - erasedReads; more > 1 { // one may have been under way
 		t.Errorf("%d reads of a user of whom nothing can be found", more)
 	}
-	changes, err := g.bus.Recent(t.Context(), []schemas.UserID{1})
-	must.Do(t, err)
+	changes := must.Get(g.bus.Recent(t.Context(), []schemas.UserID{1}))(t)
 	for _, c := range changes {
 		if c.Since != 0 {
 			t.Errorf("the recent key of the erasure keeps since %s of the erased user", c.Since)

@@ -53,11 +53,9 @@ func overEach(t *testing.T, test func(t *testing.T, f front), tweaks ...func(*fa
 // get asks for events; the answer is closed with the test.
 func (f front) get(ctx context.Context, t *testing.T, query string) *http.Response {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/presence/stream"+query, nil)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/presence/stream"+query, nil))(t)
 	request.Header.Set("Accept", "text/event-stream")
-	answer, err := f.client.Do(request)
-	must.Do(t, err)
+	answer := must.Get(f.client.Do(request))(t)
 	t.Cleanup(func() { answer.Body.Close() })
 	return answer
 }
@@ -150,8 +148,7 @@ func TestAnEventStreamEndsWithItsToken(t *testing.T) {
 		g.server.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	t.Cleanup(func() { g.stop(); front.Close() })
-	answer, err := front.Client().Get(front.URL + "/presence/stream?user_ids=1")
-	must.Do(t, err)
+	answer := must.Get(front.Client().Get(front.URL + "/presence/stream?user_ids=1"))(t)
 	defer answer.Body.Close()
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 		t.Error(err)
@@ -212,13 +209,10 @@ func TestAnEventStreamThatIsNotReadIsClosed(t *testing.T) {
 	server.Listener = narrow{server.Listener}
 	server.Start()
 	t.Cleanup(func() { g.stop(); server.Close() })
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	must.Do(t, err)
+	conn := must.Get(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer conn.Close()
 	must.Do(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
-	if _, err := conn.Write([]byte("GET /presence/stream?user_ids=1 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write([]byte("GET /presence/stream?user_ids=1 HTTP/1.1\r\nHost: x\r\n\r\n")))(t)
 	eventually(t, "it is subscribed", func() bool { return valueOf(g.metrics.Subscriptions) == 1 })
 	anna := &person{id: 1}
 	closed := g.metrics.Disconnected.WithLabelValues("write")

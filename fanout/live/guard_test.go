@@ -20,7 +20,7 @@ func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	strangers := &schemas.FieldError{Code: "not_allowed", Field: "user_ids[1]", Reason: "you may not watch this user"}
-	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{
+	server := must.Get(live.New(fanout.DefaultConfig(), live.Dependencies{
 		Bus: g.bus.Bus, Recent: g.bus.Recent, View: g.view.Read, Metrics: g.metrics,
 		Viewer: func(r *http.Request) schemas.UserID { return schemas.UserID(len(r.URL.Query().Get("friend"))) },
 		MayWatch: func(_ context.Context, viewer schemas.UserID, users []schemas.UserID) error {
@@ -34,8 +34,7 @@ func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 			}
 			return nil
 		},
-	})
-	must.Do(t, err)
+	}))(t)
 	front := g.front(server)
 	stranger, friend := g.dialAt(front+"/"), g.dialAt(front+"/?friend=x")
 	stranger.send(`{"type":"subscribe","user_ids":["1","11"]}`)
@@ -52,8 +51,7 @@ func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 		t.Errorf("%+v", m.Problem)
 	}
 	// Server-Sent Events have no second chance: the stream ends.
-	answer, err := http.Get(front + "/?user_ids=11")
-	must.Do(t, err)
+	answer := must.Get(http.Get(front + "/?user_ids=11"))(t)
 	defer answer.Body.Close()
 	var text strings.Builder
 	if err := answer.Write(&text); err != nil || !strings.Contains(text.String(), "not_allowed") || !strings.Contains(text.String(), "retry: ") {
@@ -79,7 +77,7 @@ func TestRefusedUsersOfARequestGetTheSameErrorWhetherHiddenOrUnknown(t *testing.
 	g := newRig(t, redistest.Mini(t))
 	hidden := &person{id: 12}
 	g.happen(hidden.becomes(schemas.Online), hidden.hides(true), (&person{id: 11}).becomes(schemas.Online), (&person{id: 1}).becomes(schemas.Online))
-	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{
+	server := must.Get(live.New(fanout.DefaultConfig(), live.Dependencies{
 		Bus: g.bus.Bus, Recent: g.bus.Recent, View: g.view.Read, Metrics: g.metrics,
 		MayWatch: func(_ context.Context, _ schemas.UserID, users []schemas.UserID) error {
 			refused := &live.NotAllowed{}
@@ -93,8 +91,7 @@ func TestRefusedUsersOfARequestGetTheSameErrorWhetherHiddenOrUnknown(t *testing.
 			}
 			return refused
 		},
-	})
-	must.Do(t, err)
+	}))(t)
 	p := g.dialAt(g.front(server))
 	p.send(`{"type":"subscribe","user_ids":["11","1","12","13"]}`) // there, hides, never seen
 	texts := map[string]bool{}

@@ -88,9 +88,7 @@ func resident(b *testing.B) float64 {
 		b.Skip(err)
 	}
 	var size, pages float64
-	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(fmt.Sscan(string(text), &size, &pages))(b)
 	return pages * float64(os.Getpagesize())
 }
 
@@ -126,8 +124,7 @@ func measureIdle(b *testing.B, n, watched int, opens opener) {
 	cfg := fanout.DefaultConfig()
 	metrics := fanout.NewMetrics(nil)
 	r := redistest.Mini(b)
-	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil)
-	must.Do(b, err)
+	bus := must.Get(redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil))(b)
 	defer bus.Close()
 	v := newView()
 	server, err := live.New(cfg, live.Dependencies{Bus: bus, Recent: bus.Recent, View: v.Read, Metrics: metrics})
@@ -149,8 +146,7 @@ func measureIdle(b *testing.B, n, watched int, opens opener) {
 	}()
 	open := func(n int) {
 		for range n {
-			c, err := opens(front.Listener.Addr().(*net.TCPAddr), ids)
-			must.Do(b, err)
+			c := must.Get(opens(front.Listener.Addr().(*net.TCPAddr), ids))(b)
 			clients = append(clients, c)
 		}
 	}

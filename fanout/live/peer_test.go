@@ -70,8 +70,7 @@ func decoded(t *testing.T, text []byte) (m watch.Message) {
 
 func (p *peer) next() watch.Message {
 	p.t.Helper()
-	m, err := p.read()
-	must.Do(p.t, err)
+	m := must.Get(p.read())(p.t)
 	return m
 }
 
@@ -88,8 +87,7 @@ func (p *peer) expect(kind string) watch.Message {
 // watch subscribes and returns the snapshot.
 func (p *peer) watch(ids ...schemas.UserID) []schemas.User {
 	p.t.Helper()
-	text, err := json.Marshal(map[string]any{"type": "subscribe", "user_ids": ids})
-	must.Do(p.t, err)
+	text := must.Get(json.Marshal(map[string]any{"type": "subscribe", "user_ids": ids}))(p.t)
 	p.send(string(text))
 	return p.expect(watch.Snapshot).Users
 }

@@ -17,11 +17,9 @@ import (
 // refuses fails unless a stream is answered 429 for the quota.
 func (g *rig) refuses(query, quota string) {
 	g.t.Helper()
-	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.http.URL+query, nil)
-	must.Do(g.t, err)
+	r := must.Get(http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.http.URL+query, nil))(g.t)
 	r.Header.Set("Accept", "text/event-stream")
-	answer, err := http.DefaultClient.Do(r)
-	must.Do(g.t, err)
+	answer := must.Get(http.DefaultClient.Do(r))(g.t)
 	defer answer.Body.Close()
 	body := make([]byte, 1000)
 	n, _ := answer.Body.Read(body)

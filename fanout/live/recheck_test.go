@@ -94,9 +94,8 @@ func TestItIsAskedEveryIntervalForAsLongAsSomebodyIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, may := fanout.DefaultConfig(), &rule{}
 		v := newView()
-		server, err := live.New(config, live.Dependencies{Bus: silentBus{}, View: v.Read, MayWatch: may.mayWatch,
-			Recent: func(context.Context, []schemas.UserID) ([]fanout.Change, error) { return nil, nil }})
-		must.Do(t, err)
+		server := must.Get(live.New(config, live.Dependencies{Bus: silentBus{}, View: v.Read, MayWatch: may.mayWatch,
+			Recent: func(context.Context, []schemas.UserID) ([]fanout.Change, error) { return nil, nil }}))(t)
 		handle, end := server.Open(1, schemas.Name{}, false, func([]byte) error { return nil })
 		asked := func(after time.Duration) int {
 			may.set(nil)

@@ -71,10 +71,9 @@ func newResumable(t *testing.T) *resumable {
 	g := newRig(t, redistest.Mini(t))
 	r := &resumable{rig: g, history: &history{}}
 	key := make([]byte, 32)
-	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{Bus: g.bus, Recent: g.bus.Recent, View: g.view.Read,
+	server := must.Get(live.New(fanout.DefaultConfig(), live.Dependencies{Bus: g.bus, Recent: g.bus.Recent, View: g.view.Read,
 		Keys:   cursor.NewKeys(func(context.Context, []byte) ([]byte, error) { return key, nil }),
-		Missed: r.history.missed, Metrics: g.metrics})
-	must.Do(t, err)
+		Missed: r.history.missed, Metrics: g.metrics}))(t)
 	g.stop() // the bus serves one server at a time
 	stop := run(t, server)
 	r.http = httptest.NewServer(server)
@@ -99,8 +98,7 @@ func (r *resumable) events(query, lastID string) (next func(kind string) (watch.
 	if lastID != "" {
 		request.Header.Set("Last-Event-ID", lastID)
 	}
-	answer, err := r.http.Client().Do(request)
-	must.Do(r.t, err)
+	answer := must.Get(r.http.Client().Do(request))(r.t)
 	r.t.Cleanup(func() { leave(); answer.Body.Close() })
 	if answer.StatusCode != http.StatusOK {
 		r.t.Fatal(answer.Status)
@@ -217,13 +215,11 @@ func TestAStreamThatCannotBeResumedGetsAResync(t *testing.T) {
 		{id, "&since=1%2F0", "since"}, // although the header goes before it
 	} {
 		url := r.http.URL + "/presence/stream?user_ids=1" + bad.query
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		must.Do(t, err)
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 		request.Header.Set("Last-Event-ID", bad.header)
-		answer, err := r.http.Client().Do(request)
-		must.Do(t, err)
+		answer := must.Get(r.http.Client().Do(request))(t)
 		var body struct{ Error struct{ Field string } }
-		err = json.NewDecoder(answer.Body).Decode(&body)
+		err := json.NewDecoder(answer.Body).Decode(&body)
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusBadRequest || body.Error.Field != bad.field {
 			t.Errorf("%+v is answered with %s, field %q (%v)", bad, answer.Status, body.Error.Field, err)

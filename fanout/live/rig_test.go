@@ -94,8 +94,7 @@ func (v *view) readsOf(id schemas.UserID) int {
 
 func (v *view) one(t *testing.T, id schemas.UserID) schemas.Presence {
 	t.Helper()
-	users, err := v.Read(t.Context(), []schemas.UserID{id}, nil)
-	must.Do(t, err)
+	users := must.Get(v.Read(t.Context(), []schemas.UserID{id}, nil))(t)
 	return users[0]
 }
 
@@ -153,13 +152,11 @@ func newRigWith(t *testing.T, r *redistest.Server, users identity.Users, account
 		tweak(&cfg)
 	}
 	metrics := fanout.NewMetrics(nil)
-	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil)
-	must.Do(t, err)
+	bus := must.Get(redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil))(t)
 	tapped := &tappedBus{bus, make(chan struct{}, 1000)}
 	v := newView()
-	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics,
-		Users: users, Tenant: tenantOf, Tenants: accounts})
-	must.Do(t, err)
+	server := must.Get(live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics,
+		Users: users, Tenant: tenantOf, Tenants: accounts}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()

@@ -122,8 +122,7 @@ func TestAPlainRequestIsAnsweredWithWhatTheStreamNeeds(t *testing.T) {
 	g := newRig(t, redistest.Mini(t))
 	for method, want := range map[string]int{http.MethodGet: http.StatusUpgradeRequired, http.MethodPost: http.StatusMethodNotAllowed} {
 		request, _ := http.NewRequestWithContext(t.Context(), method, g.http.URL+"/presence/stream", nil)
-		answer, err := http.DefaultTransport.RoundTrip(request)
-		must.Do(t, err)
+		answer := must.Get(http.DefaultTransport.RoundTrip(request))(t)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%s: %s", method, answer.Status)

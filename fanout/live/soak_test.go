@@ -231,8 +231,7 @@ func TestStuckViewersCostLittleAndHoldUpNobody(t *testing.T) {
 		}
 	}()
 	for range stuck {
-		v, err := g.join(1, users)
-		must.Do(t, err)
+		v := must.Get(g.join(1, users))(t)
 		// So little room in the kernel that the server's queue fills.
 		must.Do(t, v.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
 		conns = append(conns, v)

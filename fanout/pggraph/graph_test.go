@@ -19,8 +19,7 @@ func newGraph(tb testing.TB) *graph.Store {
 	config := Defaults()
 	config.URL, config.MaxConns = pgtest.URL(tb), 4
 	must.Do(tb, Migrate(tb.Context(), config))
-	g, err := Open(tb.Context(), config)
-	must.Do(tb, err)
+	g := must.Get(Open(tb.Context(), config))(tb)
 	tb.Cleanup(g.Close)
 	return g
 }
@@ -44,9 +43,7 @@ func TestMigratingIgnoresPoolSettingsInTheURL(t *testing.T) {
 
 func TestAReadThatIsInterruptedIsAnError(t *testing.T) {
 	g := newGraph(t)
-	if _, err := g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}))(t)
 	pool := g.Driver.(*driver).pool
 	page := func(ctx context.Context) error {
 		_, err := g.Page(ctx, nil, 7, 0, graph.LastID, 10)
@@ -58,14 +55,11 @@ func TestAReadThatIsInterruptedIsAnError(t *testing.T) {
 	}
 	for name, read := range map[string]func(context.Context) error{"page": page, "follows": follows} {
 		for _, interrupt := range []string{"pg_cancel_backend", "pg_terminate_backend"} {
-			lock, err := pool.Begin(t.Context())
-			must.Do(t, err)
+			lock := must.Get(pool.Begin(t.Context()))(t)
 			if err := read(t.Context()); err != nil { // on the connection that the next read gets: it has the statement then
 				t.Fatal(err)
 			}
-			if _, err := lock.Exec(t.Context(), `LOCK TABLE follows`); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(lock.Exec(t.Context(), `LOCK TABLE follows`))(t)
 			ended := make(chan error, 1)
 			go func() { ended <- read(t.Context()) }()
 			waiting := `SELECT count(` + interrupt + `(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
@@ -83,9 +77,7 @@ func TestAReadThatIsInterruptedIsAnError(t *testing.T) {
 
 func TestADeletionByOtherProgramsIsReported(t *testing.T) {
 	g := newGraph(t)
-	if _, err := g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	reported, done := make(chan schemas.UserID, 10), make(chan error, 1)
 	go func() { done <- g.Watch(ctx, func(u schemas.UserID) { reported <- u }) }()
@@ -111,10 +103,8 @@ func TestSettingsThatCannotWorkAreAllNamed(t *testing.T) {
 func BenchmarkPage(b *testing.B) {
 	g := newGraph(b)
 	const followers = 1_000_000
-	if err := pgtest.Exec(b.Context(), settings(g).URL, fmt.Sprintf(
-		`INSERT INTO follows SELECT 1, i * 7 FROM generate_series(1, %d) AS i`, followers)); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, pgtest.Exec(b.Context(), settings(g).URL, fmt.Sprintf(
+		`INSERT INTO follows SELECT 1, i * 7 FROM generate_series(1, %d) AS i`, followers)))
 	must.Do(b, g.Optimize(b.Context()))
 	for _, size := range []int{1000, 10_000, 50_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -140,12 +130,8 @@ func BenchmarkPage(b *testing.B) {
 	}
 	b.Run("ranges", func(b *testing.B) {
 		for user := schemas.UserID(1); b.Loop(); {
-			if _, err := g.Driver.(*driver).pool.Exec(b.Context(), "DELETE FROM follow_ranges"); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := g.Ranges(b.Context(), user, 50_000); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(g.Driver.(*driver).pool.Exec(b.Context(), "DELETE FROM follow_ranges"))(b)
+			must.Get(g.Ranges(b.Context(), user, 50_000))(b)
 		}
 	})
 }

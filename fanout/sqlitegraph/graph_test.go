@@ -14,8 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T) *graph.Store {
-	g, err := Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
-	must.Do(t, err)
+	g := must.Get(Open(t.Context(), filepath.Join(t.TempDir(), "graph.db")))(t)
 	t.Cleanup(g.Close)
 	return g
 }
@@ -25,9 +24,7 @@ func TestRangesAreCutAgainWhenUnusedForRangesKept(t *testing.T) {
 	now := time.Now()
 	g.Driver.(*driver).now = func() time.Time { return now }
 	edges := []graph.Edge{{User: 1, Follower: 1}, {User: 1, Follower: 2}}
-	if _, err := g.Add(t.Context(), edges); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Add(t.Context(), edges))(t)
 	for _, step := range []struct {
 		later time.Duration
 		size  int

@@ -26,8 +26,7 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 	}
 	done.Wait()
 	must.Do(t, errors.Join(errs...))
-	s, err := Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(Open(t.Context(), config))(t)
 	defer s.Close()
 	state, err := s.Schema(t.Context())
 	if err != nil || state.Schema < 1 || state.Schema != state.Known {
@@ -35,10 +34,8 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 	}
 	// Every step was applied by one of them, in order, and is noted once.
 	const history = `SELECT version_id FROM stillhere_lastseen_migrations WHERE is_applied ORDER BY id`
-	rows, err := s.pool.Query(t.Context(), history)
-	must.Do(t, err)
-	applied, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	must.Do(t, err)
+	rows := must.Get(s.pool.Query(t.Context(), history))(t)
+	applied := must.Get(pgx.CollectRows(rows, pgx.RowTo[int64]))(t)
 	var want []int64 // the first one, 0, is the tool's own
 	for version := range state.Known + 1 {
 		want = append(want, version)
@@ -61,16 +58,14 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 // at is a change of user 1 at an instant given in RFC 3339.
 func at(t *testing.T, version int64, text string) *schemas.Transition {
 	t.Helper()
-	instant, err := time.Parse(time.RFC3339, text)
-	must.Do(t, err)
+	instant := must.Get(time.Parse(time.RFC3339, text))(t)
 	return &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(instant),
 		Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: schemas.Version(version)}
 }
 
 func tableDays(t *testing.T, s *Store) []string {
 	t.Helper()
-	rows, err := s.pool.Query(t.Context(), daysSQL)
-	must.Do(t, err)
+	rows := must.Get(s.pool.Query(t.Context(), daysSQL))(t)
 	var found []string
 	for rows.Next() {
 		var d time.Time

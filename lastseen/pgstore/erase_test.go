@@ -14,9 +14,7 @@ func TestAnImportBesideAnErasureDoesNotBringTheUserBack(t *testing.T) {
 	now := schemas.MillisOf(time.Now())
 	tx, err := s.pool.Begin(t.Context()) // Import, whose transaction has 20,000 rows
 	must.Do(t, err)
-	if _, err := s.importRows(t.Context(), tx, []store.LastSeen{{User: 1, At: now - 9000}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.importRows(t.Context(), tx, []store.LastSeen{{User: 1, At: now - 9000}}))(t)
 	done := make(chan error, 1)
 	go func() {
 		done <- s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: 1, From: schemas.Offline, To: schemas.Offline, At: now,
@@ -28,8 +26,7 @@ func TestAnImportBesideAnErasureDoesNotBringTheUserBack(t *testing.T) {
 	}
 	must.Do(t, tx.Commit(t.Context()))
 	must.Do(t, <-done)
-	users, err := s.Users(t.Context(), []schemas.UserID{1})
-	must.Do(t, err)
+	users := must.Get(s.Users(t.Context(), []schemas.UserID{1}))(t)
 	if c, known := users[1]; known {
 		t.Errorf("the erased user is back: %+v", c)
 	}

@@ -65,8 +65,7 @@ func TestAStatementThatCanNeverWorkIsDistinguishedFromAServerThatIsAway(t *testi
 	config := newConfig(t)
 	must.Do(t, Migrate(t.Context(), config))
 	must.Do(t, pgtest.Exec(t.Context(), config.URL, `ALTER TABLE user_presence RENAME COLUMN since TO sinze`))
-	s, err := Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(Open(t.Context(), config))(t)
 	defer s.Close()
 	batch := store.Batch{Expected: store.Unknown, Next: 10, Changes: storetest.RandomLog(1, 3, 10)}
 	if err := s.Append(t.Context(), batch); !errors.Is(err, store.ErrRefused) {
@@ -74,8 +73,7 @@ func TestAStatementThatCanNeverWorkIsDistinguishedFromAServerThatIsAway(t *testi
 	}
 
 	config.URL = "postgres://nobody@/postgres?host=/nowhere"
-	away, err := Open(t.Context(), config)
-	must.Do(t, err)
+	away := must.Get(Open(t.Context(), config))(t)
 	defer away.Close()
 	if err := away.Append(t.Context(), batch); err == nil || errors.Is(err, store.ErrRefused) {
 		t.Errorf("error %v of a server that is away", err)
@@ -89,8 +87,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // four starts of a server on a machine that may be busy
 	defer cancel()
-	own, err := pgtest.Start(ctx)
-	must.Do(t, err)
+	own := must.Get(pgtest.Start(ctx))(t)
 	defer func() {
 		if err := own.Stop(); err != nil {
 			t.Error(err)
@@ -98,12 +95,9 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 	}()
 	config := Defaults()
 	config.ConnectTimeout = 200 * time.Millisecond
-	if config.URL, err = own.URL(ctx); err != nil {
-		t.Fatal(err)
-	}
+	config.URL = must.Get(own.URL(ctx))(t)
 	must.Do(t, Migrate(ctx, config))
-	s, err := Open(ctx, config)
-	must.Do(t, err)
+	s := must.Get(Open(ctx, config))(t)
 	defer s.Close()
 
 	const rows = 50

@@ -72,8 +72,7 @@ func statements(t *testing.T, text string) (all []string) {
 func TestTheQueriesForDataTeamsGiveTheRightRowsInPostgresAndDuckDB(t *testing.T) {
 	t.Parallel()
 	for _, e := range examples {
-		text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "examples", e.file))
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("..", "..", "schemas", "examples", e.file)))(t)
 		run := statements(t, string(text))
 		if !e.all {
 			run = run[e.query : e.query+1]
@@ -100,8 +99,7 @@ func TestTheQueriesForDataTeamsGiveTheRightRowsInPostgresAndDuckDB(t *testing.T)
 func inPostgres(t *testing.T, all []string) string {
 	t.Helper()
 	ctx := t.Context()
-	conn, err := pgx.Connect(ctx, pgtest.URL(t))
-	must.Do(t, err)
+	conn := must.Get(pgx.Connect(ctx, pgtest.URL(t)))(t)
 	defer func() { _ = conn.Close(ctx) }()
 	last := len(all) - 1
 	for _, s := range all[:last] {
@@ -115,8 +113,7 @@ func inPostgres(t *testing.T, all []string) string {
 	}
 	var lines []string
 	for rows.Next() {
-		values, err := rows.Values()
-		must.Do(t, err)
+		values := must.Get(rows.Values())(t)
 		line := make([]string, len(values))
 		for i, v := range values {
 			switch v := v.(type) {

@@ -22,8 +22,7 @@ func newStore(tb testing.TB) *Store {
 	tb.Helper()
 	config := newConfig(tb)
 	must.Do(tb, Migrate(tb.Context(), config))
-	s, err := Open(tb.Context(), config)
-	must.Do(tb, err)
+	s := must.Get(Open(tb.Context(), config))(tb)
 	tb.Cleanup(s.Close)
 	return s
 }

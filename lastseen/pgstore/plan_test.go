@@ -33,23 +33,19 @@ func fill(tb testing.TB, s *Store, users, rows, days int) {
 		`ANALYZE status_changes`, `ANALYZE user_presence`,
 	} {
 		// Millions of rows take longer than a statement of ours may.
-		if _, err := s.pool.Exec(tb.Context(), "BEGIN; SET LOCAL statement_timeout = 0; "+sql+"; COMMIT", pgx.QueryExecModeSimpleProtocol); err != nil {
-			tb.Fatal(err)
-		}
+		must.Get(s.pool.Exec(tb.Context(), "BEGIN; SET LOCAL statement_timeout = 0; "+sql+"; COMMIT", pgx.QueryExecModeSimpleProtocol))(tb)
 	}
 }
 
 func timeOf(tb testing.TB, text string) time.Time {
 	tb.Helper()
-	at, err := time.Parse(time.RFC3339, text)
-	must.Do(tb, err)
+	at := must.Get(time.Parse(time.RFC3339, text))(tb)
 	return at
 }
 
 func plan(t *testing.T, s *Store, sql string, arguments ...any) string {
 	t.Helper()
-	rows, err := s.pool.Query(t.Context(), "EXPLAIN (COSTS OFF) "+sql, arguments...)
-	must.Do(t, err)
+	rows := must.Get(s.pool.Query(t.Context(), "EXPLAIN (COSTS OFF) "+sql, arguments...))(t)
 	defer rows.Close()
 	var lines []string
 	for rows.Next() {

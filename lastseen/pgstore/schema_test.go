@@ -17,8 +17,7 @@ import (
 func TestPostgresKnowsTheWordOfEveryDeviceKind(t *testing.T) {
 	t.Parallel()
 	store, all := newStore(t), schemas.SetOfKinds(schemas.Kinds[:]...)
-	rows, err := store.pool.Query(t.Context(), `SELECT unnest(presence_device_kinds($1))`, int16(all))
-	must.Do(t, err)
+	rows := must.Get(store.pool.Query(t.Context(), `SELECT unnest(presence_device_kinds($1))`, int16(all)))(t)
 	if words, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(words, all.Words()) {
 		t.Errorf("presence_device_kinds(%d) is %q (%v), want %q", all, words, err, all.Words())
 	}
@@ -27,8 +26,7 @@ func TestPostgresKnowsTheWordOfEveryDeviceKind(t *testing.T) {
 func TestAStoreReportsWhetherThisProgramCanUseItsTables(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)
-	empty, err := Open(t.Context(), config)
-	must.Do(t, err)
+	empty := must.Get(Open(t.Context(), config))(t)
 	defer empty.Close()
 	if state, err := empty.Schema(t.Context()); err != nil || !state.Behind() || state.Schema != 0 {
 		t.Errorf("an empty database: %+v (%v)", state, err)

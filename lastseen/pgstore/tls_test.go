@@ -36,8 +36,7 @@ func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {
 	}
 	config.URL = at(a.CA)
 	must.Do(t, Migrate(t.Context(), config))
-	s, err := Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(Open(t.Context(), config))(t)
 	t.Cleanup(s.Close)
 	var encrypted bool
 	if err := s.pool.QueryRow(t.Context(), "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").Scan(&encrypted); err != nil || !encrypted {
@@ -45,8 +44,7 @@ func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {
 	}
 
 	config.URL = at(keystest.New(t).CA)
-	other, err := Open(t.Context(), config)
-	must.Do(t, err)
+	other := must.Get(Open(t.Context(), config))(t)
 	t.Cleanup(other.Close)
 	if err := other.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
 		t.Fatalf("under another authority: %v", err)
@@ -58,8 +56,7 @@ func TestConnectionsCarryTheLimitsOfTheSettings(t *testing.T) {
 	config := newConfig(t)
 	must.Do(t, Migrate(t.Context(), config))
 	config.StatementTimeout, config.LockTimeout, config.IdleTimeout, config.MaxConns = 7*time.Second, 3*time.Second, 9*time.Second, 2
-	s, err := Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(Open(t.Context(), config))(t)
 	t.Cleanup(s.Close)
 	if got := s.pool.Config().MaxConns; got != 2 {
 		t.Errorf("at most %d connections", got)

@@ -50,8 +50,7 @@ func start(t *testing.T, server *redistest.Server) *pipeline {
 
 func startOn(t *testing.T, server *redistest.Server, options redisview.Options) *pipeline {
 	t.Helper()
-	view, err := redisview.Open(options, time.Hour)
-	must.Do(t, err)
+	view := must.Get(redisview.Open(options, time.Hour))(t)
 	t.Cleanup(func() { _ = view.Close() })
 	p := &pipeline{view: view, server: server, users: map[schemas.UserID]schemas.Current{}, during: func() {}}
 	metrics := lastseen.NewMetrics(prometheus.NewRegistry())
@@ -141,8 +140,7 @@ func (p *pipeline) wantRight(t *testing.T, stale bool) {
 	t.Helper()
 	for id := range schemas.UserID(20) {
 		id++
-		users, err := p.reader.Read(t.Context(), []schemas.UserID{id}, nil)
-		must.Do(t, err)
+		users := must.Get(p.reader.Read(t.Context(), []schemas.UserID{id}, nil))(t)
 		want := schemas.NeverSeen(id, 0)
 		if c, ok := p.users[id]; ok {
 			want = schemas.PresenceOf(c, 0)
@@ -193,8 +191,7 @@ func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.
 
 		online := func(when string) {
 			for id := range schemas.UserID(15) {
-				users, err := p.reader.Read(t.Context(), []schemas.UserID{id + 1}, nil)
-				must.Do(t, err)
+				users := must.Get(p.reader.Read(t.Context(), []schemas.UserID{id + 1}, nil))(t)
 				if *users[0].State != "online" {
 					t.Errorf("%s: user %d is %s", when, id+1, *users[0].State)
 				}
@@ -249,25 +246,19 @@ func TestARedisThatFellBackForgetsWhoWentOfflineMeanwhile(t *testing.T) {
 	p := start(t, redistest.Mini(t))
 	p.happen(t, change(1, 1, schemas.Offline, schemas.Online), change(2, 2, schemas.Offline, schemas.Online))
 	p.tick(t)
-	before, err := p.view.Progress(t.Context(), 0)
-	must.Do(t, err)
+	before := must.Get(p.view.Progress(t.Context(), 0))(t)
 	p.happen(t, change(1, 3, schemas.Online, schemas.Offline))
 	p.happen(t, change(3, 4, schemas.Offline, schemas.Online)) // the last batch is written again anyway
 	p.tick(t)
-	after, err := p.view.Progress(t.Context(), 0)
-	must.Do(t, err)
+	after := must.Get(p.view.Progress(t.Context(), 0))(t)
 
 	// The last steps are undone, as by a failover to a replica that lacks
 	// them: the progress goes back, and user 1 is online again in Redis.
-	_, err = p.view.Move(t.Context(), 0, after, redisview.Progress{})
+	must.Get(p.view.Move(t.Context(), 0, after, redisview.Progress{}))(t)
+	must.Get(p.server.Do("DEL presence:{1}"))(t)
+	_, err := p.view.Write(t.Context(), before.Epoch, store.Fold([]*schemas.Transition{change(1, 1, schemas.Offline, schemas.Online)}))
 	must.Do(t, err)
-	if _, err := p.server.Do("DEL presence:{1}"); err != nil {
-		t.Fatal(err)
-	}
-	_, err = p.view.Write(t.Context(), before.Epoch, store.Fold([]*schemas.Transition{change(1, 1, schemas.Offline, schemas.Online)}))
-	must.Do(t, err)
-	_, err = p.view.Move(t.Context(), 0, redisview.Progress{}, before)
-	must.Do(t, err)
+	must.Get(p.view.Move(t.Context(), 0, redisview.Progress{}, before))(t)
 
 	p.tick(t)
 	fresh := start(t, p.server)
@@ -285,8 +276,7 @@ func TestABatchWhoseStatusCannotBeReadYetSurvivesARebuild(t *testing.T) {
 	p.happen(t, change(2, 2, schemas.Offline, schemas.Online))
 	entries, _, err := p.view.Read(t.Context(), []schemas.UserID{2})
 	must.Do(t, err)
-	progress, err := p.view.Progress(t.Context(), 0)
-	must.Do(t, err)
+	progress := must.Get(p.view.Progress(t.Context(), 0))(t)
 	if e := entries[0]; !e.Found || e.State != schemas.Online || e.Epoch != progress.Epoch {
 		t.Fatalf("entry %+v under the progress %+v", e, progress)
 	}
@@ -361,15 +351,12 @@ func TestTwoOwnersOfAPartitionEndWithTheNewerState(t *testing.T) {
 func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Mini(t)
-	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}}, time.Hour)
-	must.Do(t, err)
+	view := must.Get(redisview.Open(redisview.Options{Addrs: []string{server.Addr}}, time.Hour))(t)
 	defer view.Close()
 	broken := errors.New("the topic is away")
 	p := projector.New(view, func(context.Context, int32, func(schemas.Status) error) error { return broken }, lastseen.Defaults(),
 		lastseen.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
-	if _, err := p.Start(t.Context(), stream.Assignment{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Start(t.Context(), stream.Assignment{}))(t)
 	if err := p.Watermark(t.Context(), 0, now()); !errors.Is(err, broken) {
 		t.Fatalf("error %v, want %v", err, broken)
 	}

@@ -16,8 +16,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		lost := start(t, server)
 		version := func(epoch uint32, offset int64) schemas.Version { return schemas.NewVersion(epoch, offset, 0) }
-		_, err := lost.Start(t.Context(), stream.Assignment{Offset: 0})
-		must.Do(t, err)
+		must.Get(lost.Start(t.Context(), stream.Assignment{Offset: 0}))(t)
 		both := []*schemas.Transition{change(1, version(1, 10), schemas.Offline, schemas.Online), change(2, version(1, 11), schemas.Offline, schemas.Online)}
 		lost.happen(t, both...)
 		copied := map[schemas.UserID]schemas.Current{1: lost.users[1], 2: lost.users[2]}
@@ -32,8 +31,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		}
 		// A partition of the copy may have no record that says it.
 		empty := start(t, server)
-		_, err = empty.Start(t.Context(), stream.Assignment{})
-		must.Do(t, err)
+		must.Get(empty.Start(t.Context(), stream.Assignment{}))(t)
 		empty.tick(t)
 		if users, err := empty.reader.Read(t.Context(), []schemas.UserID{1}, nil); err != nil || users[0].StaleSince == 0 {
 			t.Errorf("%+v is not stale although the log is empty (%v)", users, err)
@@ -42,8 +40,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		p.happen(t, both...)
 		p.happen(t, change(2, version(1, 15), schemas.Online, schemas.Away))
 		p.tick(t)
-		users, err := lost.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
-		must.Do(t, err)
+		users := must.Get(lost.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil))(t)
 		for _, u := range users {
 			if u.StaleSince == 0 {
 				t.Errorf("%+v is not stale", u)
@@ -58,8 +55,7 @@ func TestReadsAreStaleFromTheRestoreOfAnOlderLogUntilALogEpochAboveAndThenRight(
 		p.stated = map[schemas.UserID]schemas.Status{}
 		p.happen(t, change(2, version(2, 16), schemas.Away, schemas.Online))
 		p.tick(t)
-		users, err = p.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
-		must.Do(t, err)
+		users = must.Get(p.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil))(t)
 		for i, stale := range []bool{false, false, true} { // the third is present in the lost part only
 			if u := users[i]; *u.State != "online" || (u.StaleSince != 0) != stale {
 				t.Errorf("%+v, want stale: %t", u, stale)
@@ -89,8 +85,7 @@ func TestAProjectorThatWasStoppedWhileItReplacedAnOlderLogGoesOnReplacing(t *tes
 		lost.happen(t, change(1, schemas.NewVersion(1, 20, 0), schemas.Online, schemas.Online)) // in the lost part the user shows itself
 
 		p := start(t, server)
-		_, err := p.Start(t.Context(), stream.Assignment{LogEnd: 1})
-		must.Do(t, err)
+		must.Get(p.Start(t.Context(), stream.Assignment{LogEnd: 1}))(t)
 		ctx, kill := context.WithCancel(t.Context())
 		p.users = map[schemas.UserID]schemas.Current{1: hidden}
 		p.during = kill
@@ -101,8 +96,7 @@ func TestAProjectorThatWasStoppedWhileItReplacedAnOlderLogGoesOnReplacing(t *tes
 
 		again := start(t, server)
 		again.users = p.users
-		_, err = again.Start(t.Context(), stream.Assignment{LogEnd: 1})
-		must.Do(t, err)
+		must.Get(again.Start(t.Context(), stream.Assignment{LogEnd: 1}))(t)
 		again.happen(t, above[0].Message)
 		if e := again.entries(t, []schemas.UserID{1})[0]; e.Visibility != schemas.Nobody || e.Version != hides.Version {
 			t.Errorf("the user who is hidden in the log is %+v", e)

@@ -45,8 +45,7 @@ func TestABatchOfUnsureUsersWhoseWriteTimedOutIsWrittenAgainAndPublished(t *test
 	}
 	fails = nil
 	must.Do(t, apply(t.Context(), begin, redisview.Unsure{}, end))
-	found, err := view.Unsure(t.Context(), []schemas.UserID{1})
-	must.Do(t, err)
+	found := must.Get(view.Unsure(t.Context(), []schemas.UserID{1}))(t)
 	if len(published) != 2 || found[0] != end {
 		t.Errorf("published %v, Redis has %+v, want %+v", published, found[0], end)
 	}

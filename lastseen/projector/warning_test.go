@@ -27,8 +27,7 @@ func warned(t *testing.T, committed int64, newRedis bool) (p *pipeline, take fun
 	p.Projector = projector.New(p.view, p.statuses, config, lastseen.NewMetrics(prometheus.NewRegistry()),
 		slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	take = func() {
-		_, err := p.Start(t.Context(), stream.Assignment{Offset: committed, Partitions: 1})
-		must.Do(t, err)
+		must.Get(p.Start(t.Context(), stream.Assignment{Offset: committed, Partitions: 1}))(t)
 		p.tick(t)
 	}
 	warnings = func() string {

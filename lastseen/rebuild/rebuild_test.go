@@ -53,8 +53,7 @@ func open(t *testing.T) *sqlitestore.Store {
 	t.Helper()
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "stillhere.db")
-	s, err := sqlitestore.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(sqlitestore.Open(t.Context(), config))(t)
 	t.Cleanup(func() { must.Do(t, s.Close()) })
 	return s
 }
@@ -68,8 +67,7 @@ func content(t *testing.T, s *sqlitestore.Store) ([]store.Entry, map[schemas.Use
 	for i := range ids {
 		ids[i] = schemas.UserID(i + 1)
 	}
-	users, err := s.Users(t.Context(), ids)
-	must.Do(t, err)
+	users := must.Get(s.Users(t.Context(), ids))(t)
 	return all, users
 }
 
@@ -89,8 +87,7 @@ func TestAnEmptiedStoreIsRebuiltWhileTheSinkGoesOnAndNothingIsDoubled(t *testing
 		}
 	}
 	for range 2 { // a second time changes nothing
-		done, err := rebuild.Lastseen(t.Context(), topic{log}, racing{emptied, sink}, func(rebuild.Progress) {})
-		must.Do(t, err)
+		done := must.Get(rebuild.Lastseen(t.Context(), topic{log}, racing{emptied, sink}, func(rebuild.Progress) {}))(t)
 		if done.Written != 12_000 || done.Read != done.Total {
 			t.Errorf("done %+v", done)
 		}

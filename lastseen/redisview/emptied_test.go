@@ -89,8 +89,7 @@ func eachEmptied(t *testing.T, test func(e *emptied)) {
 			e.view = openAt(t, Options{Addrs: []string{e.server.Addr()}, Cluster: cluster, Dialer: e.dial})
 			e.view.lifetime = time.Hour // also on a machine that stands still
 			e.fill(filled.Epoch)
-			_, err := e.view.Move(t.Context(), 0, Progress{}, filled)
-			must.Do(t, err)
+			must.Get(e.view.Move(t.Context(), 0, Progress{}, filled))(t)
 			test(e)
 		})
 	}
@@ -107,8 +106,7 @@ func (e *emptied) fill(epoch int64) {
 // Redis, as at the beginning of a rebuild.
 func (e *emptied) rebuild(to Progress) {
 	e.server.FlushAll()
-	_, err := e.view.Move(context.Background(), 0, Progress{}, to)
-	must.Do(e, err)
+	must.Get(e.view.Move(context.Background(), 0, Progress{}, to))(e)
 }
 
 // want wants users 1 and 2 found or not, and what absence of one of them would mean.
@@ -170,8 +168,7 @@ func TestARebuildThatEndsWhileUsersAreReadDoesNotMakeAbsenceCount(t *testing.T) 
 		e.want(false, false)
 		e.server.Del(e.view.tagKey())
 		e.before("hgetall", func() {
-			_, err := fresh.Move(context.Background(), 0, begun, Progress{Epoch: 6, Watermark: 100, Next: 7})
-			must.Do(e, err)
+			must.Get(fresh.Move(context.Background(), 0, begun, Progress{Epoch: 6, Watermark: 100, Next: 7}))(e)
 		})
 		e.want(false, false)
 		e.want(false, true)
@@ -201,10 +198,8 @@ func TestMarksAreReadAgainOnlyInAClusterOrWhereThereIsNoTag(t *testing.T) {
 		wantAgain(0, 1)
 		wantAgain(1, 1, 2)
 		later := Progress{Epoch: filled.Epoch, Watermark: filled.Watermark + 1, Next: filled.Next}
-		_, err := e.view.Move(e.Context(), 0, filled, later)
-		must.Do(e, err)
-		_, err = e.view.Move(e.Context(), 0, later, filled)
-		must.Do(e, err)
+		must.Get(e.view.Move(e.Context(), 0, filled, later))(e)
+		must.Get(e.view.Move(e.Context(), 0, later, filled))(e)
 		wantAgain(1, 1, 2) // now the new tag is known
 		wantAgain(again, 1, 2)
 	})

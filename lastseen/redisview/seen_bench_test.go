@@ -18,8 +18,7 @@ func BenchmarkWriteSeenOf1000(b *testing.B) {
 	v := open(b, redistest.Own(b))
 	const users, batch = 1_000_000, 1000
 	info := func(section, name string) (value float64) {
-		text, err := v.client.Info(b.Context(), section).Result()
-		must.Do(b, err)
+		text := must.Get(v.client.Info(b.Context(), section).Result())(b)
 		_, rest, _ := strings.Cut(text, "\n"+name+":")
 		if _, err := fmt.Sscanf(rest, "%g", &value); err != nil {
 			b.Fatalf("%s in %s: %v", name, text, err)
@@ -38,9 +37,7 @@ func BenchmarkWriteSeenOf1000(b *testing.B) {
 			rows[i] = Seen{User: schemas.UserID(next%users + 1_000_000), At: at, Version: schemas.Version(at), Interval: 60_000,
 				Devices: []Device{device(7, at-1000)}}
 		}
-		if _, err := v.WriteSeen(b.Context(), rows); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(v.WriteSeen(b.Context(), rows))(b)
 	}
 	empty := info("memory", "used_memory")
 	for range users / batch {

@@ -20,8 +20,7 @@ func device(id schemas.DeviceID, at schemas.Millis) Device {
 
 func seenOf(tb testing.TB, v *View, user schemas.UserID) Seen {
 	tb.Helper()
-	all, err := v.Seen(tb.Context(), []schemas.UserID{999, user})
-	must.Do(tb, err)
+	all := must.Get(v.Seen(tb.Context(), []schemas.UserID{999, user}))(tb)
 	return all[1]
 }
 
@@ -35,8 +34,7 @@ func TestOfTwoRowsOfAUserTheNewerStaysWhateverTheirOrder(t *testing.T) {
 			row     Seen
 			written int
 		}{{newer, 1}, {older, 0}, {newer, 0}} {
-			written, err := v.WriteSeen(t.Context(), []Seen{write.row})
-			must.Do(t, err)
+			written := must.Get(v.WriteSeen(t.Context(), []Seen{write.row}))(t)
 			got := seenOf(t, v, 1)
 			if written != write.written || !reflect.DeepEqual(got, newer) {
 				t.Errorf("write %d: %d written, Redis has %+v, want %+v", i, written, got, newer)
@@ -53,8 +51,7 @@ func TestADeviceIsPresentSinceItsFirstRow(t *testing.T) {
 			{User: 1, At: 1000, Version: 1, Devices: []Device{device(7, 900), device(8, 950)}},
 			{User: 1, At: 2000, Version: 2, Devices: []Device{device(6, 1700), device(8, 1800), device(7, 1900)}},
 		} {
-			_, err := v.WriteSeen(t.Context(), []Seen{row})
-			must.Do(t, err)
+			must.Get(v.WriteSeen(t.Context(), []Seen{row}))(t)
 		}
 		got := seenOf(t, v, 1)
 		since := map[schemas.DeviceID]schemas.Millis{}
@@ -84,8 +81,7 @@ func TestARowOfAUserWhoIsOfflineOrHiddenByANewerVersionIsNotWritten(t *testing.T
 			c.entry.User, c.entry.Since, row.User = schemas.UserID(i+1), 1, schemas.UserID(i+1)
 			_, err := v.Write(t.Context(), 1, []store.Update{{Current: c.entry, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
 			must.Do(t, err)
-			written, err := v.WriteSeen(t.Context(), []Seen{row})
-			must.Do(t, err)
+			written := must.Get(v.WriteSeen(t.Context(), []Seen{row}))(t)
 			if written != c.written {
 				t.Errorf("%+v: %d written, want %d", c.entry, written, c.written)
 			}
@@ -101,15 +97,12 @@ func TestAnErasureTakesTheRowOfTheUserAndRefusesOlderOnes(t *testing.T) {
 		erased := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: 2000, Cause: schemas.Erased,
 			Visibility: schemas.Everyone, Version: 6, ErasedUntil: 3000}
 		for _, want := range []int{1, 0} { // before and after
-			written, err := v.WriteSeen(t.Context(), []Seen{row})
-			must.Do(t, err)
+			written := must.Get(v.WriteSeen(t.Context(), []Seen{row}))(t)
 			if written != want {
 				t.Errorf("%d rows written, want %d", written, want)
 			}
-			_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erased}))
-			must.Do(t, err)
-			left, err := v.Seen(t.Context(), []schemas.UserID{7})
-			must.Do(t, err)
+			must.Get(v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erased})))(t)
+			left := must.Get(v.Seen(t.Context(), []schemas.UserID{7}))(t)
 			if left[0].At != 0 || len(left[0].Devices) != 0 {
 				t.Errorf("after the erasure there is %+v", left[0])
 			}
@@ -154,8 +147,7 @@ func TestOlderCountsOfAPartitionDoNotReplaceNewerOnes(t *testing.T) {
 			must.Do(t, v.WriteCounts(t.Context(), 3, c))
 		}
 		must.Do(t, v.WriteCounts(t.Context(), 4, older))
-		got, err := v.Counts(t.Context())
-		must.Do(t, err)
+		got := must.Get(v.Counts(t.Context()))(t)
 		if want := (map[int32]PartitionCounts{3: newer, 4: older}); !reflect.DeepEqual(got, want) {
 			t.Errorf("counts %+v, want %+v", got, want)
 		}
@@ -186,8 +178,7 @@ func TestTheCountsOfATenantAreTheNewestOfEachPartitionAndUnknownBeyondTheLargest
 				t.Errorf("tenant %q: %+v, want %+v", tenant, got, want)
 			}
 		}
-		got, err := v.TenantCounts(t.Context(), 4)
-		must.Do(t, err)
+		got := must.Get(v.TenantCounts(t.Context(), 4))(t)
 		for _, c := range got {
 			slices.SortFunc(c.Tenants, func(a, b schemas.TenantCounts) int { return strings.Compare(b.Tenant, a.Tenant) })
 		}

@@ -24,9 +24,7 @@ func TestReadersWhoShareARoundTripEachGetTheirOwnUsers(t *testing.T) {
 			log[i] = &schemas.Transition{User: schemas.UserID(i + 1), From: schemas.Offline, To: schemas.Online, At: 1000 + schemas.Millis(i),
 				Visibility: schemas.Everyone, Version: schemas.Version(i + 1)}
 		}
-		if _, err := v.Write(t.Context(), 1, store.Fold(log)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(v.Write(t.Context(), 1, store.Fold(log)))(t)
 		faults := make([]error, readers)
 		var all sync.WaitGroup
 		for reader := range readers {

@@ -17,8 +17,7 @@ import (
 
 func openAt(t *testing.T, o Options) *View {
 	t.Helper()
-	v, err := Open(o, week)
-	must.Do(t, err)
+	v := must.Get(Open(o, week))(t)
 	t.Cleanup(func() {
 		if err := v.Close(); err != nil {
 			t.Error(err)

@@ -13,8 +13,7 @@ import (
 
 func unsureOf(tb testing.TB, v *View, user schemas.UserID) Unsure {
 	tb.Helper()
-	all, err := v.Unsure(tb.Context(), []schemas.UserID{999, user})
-	must.Do(tb, err)
+	all := must.Get(v.Unsure(tb.Context(), []schemas.UserID{999, user}))(tb)
 	return all[1]
 }
 
@@ -28,8 +27,7 @@ func TestTheNewestRecordSaysWhetherAUserIsUnsureWhateverTheirOrder(t *testing.T)
 			written int
 			want    Unsure
 		}{{[]Unsure{begin}, 1, begin}, {[]Unsure{begin, end}, 2, end}, {[]Unsure{begin}, 0, end}} {
-			written, err := v.WriteUnsure(t.Context(), write.records)
-			must.Do(t, err)
+			written := must.Get(v.WriteUnsure(t.Context(), write.records))(t)
 			if got := unsureOf(t, v, 1); written != write.written || got != write.want {
 				t.Errorf("write %d: %d written, Redis has %+v, want %+v", i, written, got, write.want)
 			}
@@ -43,9 +41,8 @@ func TestARecordOlderThanTheEntryOfItsUserIsNotWritten(t *testing.T) {
 		v := open(t, server)
 		for version, written := range map[schemas.Version]int{4: 0, 5: 1, 6: 1} {
 			user := schemas.UserID(version)
-			_, err := v.Write(t.Context(), 1, []store.Update{{Current: schemas.Current{User: user, State: schemas.Online,
-				Visibility: schemas.Everyone, Since: 1, Version: 5}, SinceKnown: true, TimesKnown: true}})
-			must.Do(t, err)
+			must.Get(v.Write(t.Context(), 1, []store.Update{{Current: schemas.Current{User: user, State: schemas.Online,
+				Visibility: schemas.Everyone, Since: 1, Version: 5}, SinceKnown: true, TimesKnown: true}}))(t)
 			if n, err := v.WriteUnsure(t.Context(), []Unsure{{User: user, Version: version, Since: 7}}); err != nil || n != written {
 				t.Errorf("version %d: %d written (%v), want %d", version, n, err, written)
 			}
@@ -57,11 +54,9 @@ func TestAnErasureDeletesThatAUserIsUnsure(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
-		_, err := v.WriteUnsure(t.Context(), []Unsure{{User: 1, Version: 4, Since: 7}})
-		must.Do(t, err)
-		_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{{User: 1, To: schemas.Offline, Cause: schemas.Erased,
-			Visibility: schemas.Everyone, Version: 9, At: 5, ErasedUntil: 1e12}}))
-		must.Do(t, err)
+		must.Get(v.WriteUnsure(t.Context(), []Unsure{{User: 1, Version: 4, Since: 7}}))(t)
+		must.Get(v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{{User: 1, To: schemas.Offline, Cause: schemas.Erased,
+			Visibility: schemas.Everyone, Version: 9, At: 5, ErasedUntil: 1e12}})))(t)
 		if got := unsureOf(t, v, 1); got != (Unsure{}) {
 			t.Errorf("Redis has %+v", got)
 		}

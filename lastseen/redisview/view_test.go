@@ -27,8 +27,7 @@ const week = 7 * 24 * time.Hour
 
 func open(tb testing.TB, server *redistest.Server) *View {
 	tb.Helper()
-	v, err := Open(Options{Addrs: []string{server.Addr}, Prefix: server.Prefix}, week)
-	must.Do(tb, err)
+	v := must.Get(Open(Options{Addrs: []string{server.Addr}, Prefix: server.Prefix}, week))(tb)
 	tb.Cleanup(func() {
 		if err := v.Close(); err != nil {
 			tb.Error(err)
@@ -50,8 +49,7 @@ func TestUsersAreReadAsTheyWereWrittenBatchByBatch(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		// miniredis says it is a cluster of one node.
-		v, err := Open(Options{Addrs: []string{redistest.Mini(t).Addr}, Cluster: true}, week)
-		must.Do(t, err)
+		v := must.Get(Open(Options{Addrs: []string{redistest.Mini(t).Addr}, Cluster: true}, week))(t)
 		defer func() { must.Do(t, v.Close()) }()
 		readsWhatWasWritten(t, v)
 		_, progress, err := v.Read(t.Context(), []schemas.UserID{1})
@@ -68,8 +66,7 @@ func readsWhatWasWritten(t *testing.T, v *View) {
 	want := map[schemas.UserID]schemas.Current{}
 	for start := 0; start < len(log); start += 500 {
 		// What was written before comes again.
-		_, err := v.Write(t.Context(), 1, store.Fold(log[max(0, start-100):start+500]))
-		must.Do(t, err)
+		must.Get(v.Write(t.Context(), 1, store.Fold(log[max(0, start-100):start+500])))(t)
 	}
 	for _, change := range log {
 		want[change.User] = store.After(want[change.User], change)
@@ -119,8 +116,7 @@ func TestWritesInAnyOrderAndNumberEndWithTheNewestVersion(t *testing.T) {
 		}
 		order := rapid.SliceOfN(rapid.IntRange(0, len(log)-1), 0, 30).Draw(rt, "order")
 		for _, i := range append(order, len(log)-1) {
-			_, err := v.Write(t.Context(), 1, store.Fold(log[i:i+1]))
-			must.Do(t, err)
+			must.Get(v.Write(t.Context(), 1, store.Fold(log[i:i+1])))(t)
 		}
 		e := entry(t, v, user)
 		if e.Version != want.Version || e.State != want.State || e.Visibility != want.Visibility || e.LastSeen > want.LastSeen ||
@@ -168,8 +164,7 @@ func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
 			user.State, user.Visibility = step.state, step.visibility
 			_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
 			must.Do(t, err)
-			left, err := v.client.PTTL(t.Context(), v.userKey(7)).Result()
-			must.Do(t, err)
+			left := must.Get(v.client.PTTL(t.Context(), v.userKey(7)).Result())(t)
 			if (left > 0) != step.expires || left > week {
 				t.Errorf("%v %v: time to live %v", step.state, step.visibility, left)
 			}
@@ -189,8 +184,7 @@ func TestAnErasedUserLeavesAMarkForAnHourAndNoTimes(t *testing.T) {
 			Visibility: schemas.Everyone, Version: 8}
 		write := func(changes ...*schemas.Transition) Entry {
 			t.Helper()
-			_, err := v.Write(t.Context(), 1, store.Fold(changes))
-			must.Do(t, err)
+			must.Get(v.Write(t.Context(), 1, store.Fold(changes)))(t)
 			return entry(t, v, 7)
 		}
 		for _, e := range []Entry{write(online, erased), write(online), write(erased)} {
@@ -219,23 +213,20 @@ func TestWhatOneTransitionDoesNotHoldIsLeftToTheDurableStore(t *testing.T) {
 	v := open(t, redistest.Mini(t))
 	devices := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 100, Cause: schemas.DevicesChanged,
 		Visibility: schemas.Nobody, Version: 5}
-	_, err := v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{devices}))
-	must.Do(t, err)
+	must.Get(v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{devices})))(t)
 	if e := entry(t, v, 1); !e.Found || e.Complete() || e.Since != 0 || e.Hidden != 0 {
 		t.Fatalf("entry %+v guesses", e)
 	}
 	// Its times may be of when the user hid: the show itself was missed.
 	silent := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 200, LastSeen: 150, Cause: schemas.Silent,
 		Visibility: schemas.Everyone, Version: 6}
-	_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{silent}))
-	must.Do(t, err)
+	must.Get(v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{silent})))(t)
 	if e := entry(t, v, 1); e.Complete() {
 		t.Fatalf("entry %+v tells times that may be hidden ones", e)
 	}
 	arrives := &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: 300, LastSeen: 300, Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: 7}
-	_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{arrives}))
-	must.Do(t, err)
+	must.Get(v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{arrives})))(t)
 	if e := entry(t, v, 1); !e.Complete() || e.Since != 300 {
 		t.Fatalf("entry %+v, want it complete", e)
 	}
@@ -258,8 +249,7 @@ func TestConfirmingKeepsWhatIsNewerAndRaisesItsEpoch(t *testing.T) {
 	} {
 		older := user
 		older.Version, older.State = step.version, schemas.Away
-		_, err := v.Confirm(t.Context(), step.epoch, []schemas.Current{older}, nil, false)
-		must.Do(t, err)
+		must.Get(v.Confirm(t.Context(), step.epoch, []schemas.Current{older}, nil, false))(t)
 		if e := entry(t, v, 1); e.Epoch != step.want.Epoch || e.Current != step.want.Current {
 			t.Errorf("after %+v: %+v", step, e)
 		}
@@ -279,14 +269,12 @@ func TestAMarkIsMovedOnlyFromWhereItIs(t *testing.T) {
 			{first, second, second}, // an attempt whose answer was lost
 			{second, Progress{Epoch: 2, Rebuilding: true}, Progress{Epoch: 2, Rebuilding: true}},
 		} {
-			got, err := v.Move(t.Context(), 3, step.from, step.to)
-			must.Do(t, err)
+			got := must.Get(v.Move(t.Context(), 3, step.from, step.to))(t)
 			if got != step.want {
 				t.Fatalf("moving %+v to %+v: %+v is there, want %+v", step.from, step.to, got, step.want)
 			}
 		}
-		got, err := v.Progress(t.Context(), 3)
-		must.Do(t, err)
+		got := must.Get(v.Progress(t.Context(), 3))(t)
 		if got != (Progress{Epoch: 2, Rebuilding: true}) {
 			t.Errorf("progress %+v", got)
 		}
@@ -334,9 +322,7 @@ func TestAReadHeedsItsDeadlineWhenRedisHangs(t *testing.T) {
 	}
 	v := open(t, server)
 	must.Do(t, v.Ping(t.Context()))
-	if _, err := server.Do("CLIENT PAUSE 20000"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Do("CLIENT PAUSE 20000"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	started := time.Now()
@@ -370,8 +356,7 @@ func TestValuesComeBackFromTheirStoredForm(t *testing.T) {
 func BenchmarkReadOf50(b *testing.B) {
 	v := open(b, redistest.Real(b))
 	const users, batch, partitions = 10_000, 50, 64
-	_, err := v.Write(b.Context(), 1, store.Fold(storetest.RandomLog(1, users, 5*users)))
-	must.Do(b, err)
+	must.Get(v.Write(b.Context(), 1, store.Fold(storetest.RandomLog(1, users, 5*users))))(b)
 	for p := range int32(partitions) {
 		_, err := v.Move(b.Context(), p, Progress{}, Progress{Epoch: 1795268780758, Watermark: 1795268780758, Next: 1_000_000})
 		must.Do(b, err)
@@ -403,9 +388,7 @@ func BenchmarkWriteOf1000(b *testing.B) {
 	log := storetest.RandomLog(1, 100_000, batch*b.N)
 	b.ResetTimer()
 	for i := range b.N {
-		if _, err := v.Write(b.Context(), 1, store.Fold(log[i*batch:(i+1)*batch])); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(v.Write(b.Context(), 1, store.Fold(log[i*batch:(i+1)*batch])))(b)
 	}
 	b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "transitions/s")
 }

@@ -164,8 +164,7 @@ func replayed(t *testing.T, format Format, log Log, past Archive, o Options) ([]
 	t.Helper()
 	var out bytes.Buffer
 	w := Changes(format, &out)
-	sum, err := Run(t.Context(), log, past, &o, w.Write)
-	must.Do(t, err)
+	sum := must.Get(Run(t.Context(), log, past, &o, w.Write))(t)
 	must.Do(t, w.Close())
 	return out.Bytes(), sum
 }

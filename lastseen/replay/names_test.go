@@ -206,8 +206,7 @@ func TestAFollowedChangeHasTheNameThatWasCommittedWithIt(t *testing.T) {
 	known.coming, known.known = known.known, nil
 	o := Defaults()
 	o.Names, o.Filter.Tenant = known, &tenants[1]
-	sum, err := Run(t.Context(), half, nil, &o, func(*store.Entry) error { return nil })
-	must.Do(t, err)
+	sum := must.Get(Run(t.Context(), half, nil, &o, func(*store.Entry) error { return nil }))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var got []store.Entry
@@ -271,8 +270,7 @@ func TestNamesAreWhatStandardReadersRead(t *testing.T) {
 			t.Fatal("a row has an internal id")
 		}
 	}
-	records, err := csv.NewReader(bytes.NewReader(namedFile(t, CSV, Named, rows))).ReadAll()
-	must.Do(t, err)
+	records := must.Get(csv.NewReader(bytes.NewReader(namedFile(t, CSV, Named, rows))).ReadAll())(t)
 	for i, r := range records[1:] {
 		// A reader of Go's makes \r\n in quotes \n.
 		if want := strings.ReplaceAll(MarkedText(rows[i].Name.Text), "\r\n", "\n"); r[1] != rows[i].Name.Tenant || r[2] != want {

@@ -31,8 +31,7 @@ func TestEveryColumnOfAParquetFileIsCompressed(t *testing.T) {
 	must.Do(t, w.Write(&changes[3]))
 	must.Do(t, w.Close())
 	for name, content := range map[string][]byte{"changes": written(t, Parquet, changes), "sessions": stretches.Bytes(), "states": states.Bytes()} {
-		file, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
-		must.Do(t, err)
+		file := must.Get(parquet.OpenFile(bytes.NewReader(content), int64(len(content))))(t)
 		for _, column := range file.Metadata().RowGroups[0].Columns {
 			if column.MetaData.Codec != format.Zstd {
 				t.Errorf("%s: the column %s is %s", name, column.MetaData.PathInSchema, column.MetaData.Codec)

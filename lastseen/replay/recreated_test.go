@@ -42,9 +42,8 @@ func TestAReplayUnderWhichTheTopicIsRecreatedEndsInAnError(t *testing.T) {
 	}
 	half := newTopic(2, shuffled(3, 20, 150))
 	half.id = log.id
-	sum, err := Run(t.Context(), half, nil, &o, emit)
-	must.Do(t, err)
-	err = Follow(t.Context(), remadeAfter(0, log), &o, sum, emit, func() error { return nil })
+	sum := must.Get(Run(t.Context(), half, nil, &o, emit))(t)
+	err := Follow(t.Context(), remadeAfter(0, log), &o, sum, emit, func() error { return nil })
 	if !errors.Is(err, ErrRecreated) || !strings.Contains(err.Error(), schemas.TopicID{2}.String()) {
 		t.Errorf("error %v, want %v", err, ErrRecreated)
 	}
@@ -152,8 +151,7 @@ func TestWhatATenantDoesNotKeepIsAnErrorForItAndSaidOfEverybody(t *testing.T) {
 			o.Filter.From, o.Filter.To = c.at+1, c.at+1000
 			seen, sessionsErr := Sessions(t.Context(), log, kept, &o, false, func(*Session) error { return nil })
 			o.Source = FromArchive
-			replayed, err := Run(t.Context(), log, kept, &o, func(*store.Entry) error { return nil })
-			must.Do(t, err)
+			replayed := must.Get(Run(t.Context(), log, kept, &o, func(*store.Entry) error { return nil }))(t)
 			for what, err := range map[string]error{"what was in force": asOfErr, "sessions": sessionsErr} {
 				var forgotten *store.ForgottenError
 				if errors.As(err, &forgotten) != c.lost || !c.lost && err != nil || c.lost && (forgotten.Begins != begins || *forgotten.Tenant != acme) {

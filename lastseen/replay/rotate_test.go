@@ -40,8 +40,7 @@ func keysIn(t *testing.T, format Format, folder string) (keys []key) {
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
 	for _, name := range names {
 		if !strings.HasSuffix(name, partial) {
-			found, err := readKeys(format, IDs, filepath.Join(folder, name))
-			must.Do(t, err)
+			found := must.Get(readKeys(format, IDs, filepath.Join(folder, name)))(t)
 			keys = append(keys, found...)
 		}
 	}

@@ -134,8 +134,7 @@ func TestWhatFollowsComesAfterWhatWasReplayedOnce(t *testing.T) {
 	o := Defaults()
 	seen := map[rowID]int{}
 	count := func(e *store.Entry) error { seen[rowID{e.User, e.Version}]++; return nil }
-	sum, err := Run(t.Context(), half, nil, &o, count)
-	must.Do(t, err)
+	sum := must.Get(Run(t.Context(), half, nil, &o, count))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	must.Do(t, Follow(ctx, log, &o, sum, count, func() error {
 		if len(seen) == len(changes) {
@@ -170,8 +169,7 @@ func TestLinesAreWhatStandardReadersUnderstand(t *testing.T) {
 			t.Errorf("read as %+v", row)
 		}
 	}
-	rows, err := csv.NewReader(bytes.NewReader(written(t, CSV, changes))).ReadAll()
-	must.Do(t, err)
+	rows := must.Get(csv.NewReader(bytes.NewReader(written(t, CSV, changes))).ReadAll())(t)
 	if len(rows) != len(changes)+1 || rows[4][12] != changes[3].Policy || rows[4][13] != "7" || rows[5][7] != "" || rows[5][9] != "" {
 		t.Errorf("%d rows of CSV, %v, %v", len(rows), rows[4], rows[5])
 	}
@@ -199,8 +197,7 @@ func TestAFileThatCannotBeWrittenIsNotCommitted(t *testing.T) {
 	}
 	name := filepath.Join(t.TempDir(), "changes.jsonl")
 	must.Do(t, os.Symlink(full, name+partial))
-	file, err := Create(name)
-	must.Do(t, err)
+	file := must.Get(Create(name))(t)
 	for range 100 {
 		_, _ = file.Write(make([]byte, 1000)) // may return the error
 	}
@@ -216,8 +213,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	socket, link, file := filepath.Join(folder, "s"), filepath.Join(folder, "link"), filepath.Join(folder, "file")
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
-	must.Do(t, err)
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "unix", socket))(t)
 	defer listener.Close() //nolint:errcheck // of a test
 	for _, name := range []string{socket, folder} {
 		if _, err := Create(name); err == nil || !strings.Contains(err.Error(), "must be a file") {
@@ -225,11 +221,8 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 		}
 	}
 	must.Do(t, errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink(file, link)))
-	out, err := Create(link)
-	must.Do(t, err)
-	if _, err := out.Write([]byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(Create(link))(t)
+	must.Get(out.Write([]byte("new")))(t)
 	must.Do(t, out.Commit())
 	text, err := os.ReadFile(file)
 	if target, linked := os.Readlink(link); err != nil || linked != nil || target != file || string(text) != "new" {

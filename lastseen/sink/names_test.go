@@ -18,8 +18,7 @@ func TestNamesOfTheTopicAreStoredUntilTheirTombstone(t *testing.T) {
 	t.Parallel()
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "s.db")
-	durable, err := sqlitestore.Open(t.Context(), config)
-	must.Do(t, err)
+	durable := must.Get(sqlitestore.Open(t.Context(), config))(t)
 	defer func() { _ = durable.Close() }()
 	users := identity.Named(identity.Key{1})
 	id, decode := users.ID("acme", "ann"), sink.DecodeName(users)
@@ -29,8 +28,7 @@ func TestNamesOfTheTopicAreStoredUntilTheirTombstone(t *testing.T) {
 		value []byte
 		known int
 	}{{named.Encode(), 1}, {named.Encode(), 1}, {nil, 0}} {
-		n, err := decode(&schemas.Record{Key: id.Key(), Value: step.value})
-		must.Do(t, err)
+		n := must.Get(decode(&schemas.Record{Key: id.Key(), Value: step.value}))(t)
 		must.Do(t, names.Apply(t.Context(), stream.Batch[schemas.UserName]{Items: []schemas.UserName{n}}))
 		if known, err := durable.Names(t.Context(), []schemas.UserID{id}); err != nil || len(known) != step.known || step.known == 1 && known[id] != named {
 			t.Fatalf("after %q: %v, %v", step.value, known, err)

@@ -26,8 +26,7 @@ func openStore(tb testing.TB) *sqlitestore.Store {
 	tb.Helper()
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(tb.TempDir(), "stillhere.db")
-	s, err := sqlitestore.Open(context.Background(), config)
-	must.Do(tb, err)
+	s := must.Get(sqlitestore.Open(context.Background(), config))(tb)
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -142,8 +141,7 @@ func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhicheverSinkWrites(t *test
 			o := owners[rapid.IntRange(0, 1).Draw(rt, "owner")]
 			if chance("restart") {
 				o.sink = newSink(unreliable)
-				next, err := o.sink.Start(context.Background(), stream.Assignment{Partition: partition})
-				must.Do(rt, err)
+				next := must.Get(o.sink.Start(context.Background(), stream.Assignment{Partition: partition}))(rt)
 				o.at = max(next.Next, 0)
 			}
 			until := min(end, o.at+rapid.Int64Range(1, 12).Draw(rt, "length"))
@@ -175,9 +173,7 @@ func TestALogWhoseStoredOffsetIsBeyondItsEndIsWrittenFromItsStartOnAndNotTakenFo
 	// The new log's offsets begin at 0 again; Start's answer lies beyond its end.
 	for restart, until := range []int64{10, 30, 70} {
 		s = newSink(to)
-		if _, err := s.Start(t.Context(), stream.Assignment{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Start(t.Context(), stream.Assignment{}))(t)
 		from := []int64{0, 10, 30}[restart]
 		must.Do(t, s.Apply(t.Context(), batch(logged(log[30:]), from, until)))
 	}

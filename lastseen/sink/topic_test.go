@@ -132,8 +132,7 @@ type owner struct {
 // restart is what the consumer does with what Start says.
 func (o *owner) restart(t *rapid.T, to store.Writer, end int64) {
 	o.sink = newSink(to)
-	stored, err := o.sink.Start(context.Background(), stream.Assignment{TopicID: o.topic, LogEnd: end})
-	must.Do(t, err)
+	stored := must.Get(o.sink.Start(context.Background(), stream.Assignment{TopicID: o.topic, LogEnd: end}))(t)
 	if o.at = max(stored.Next, 0); o.at > end || stored.Topic.Differs(o.topic) {
 		o.at = 0
 	}

@@ -33,8 +33,7 @@ func openedElsewhere(path string) int {
 
 func TestProcessesThatOpenOneNewFileAtOnceMigrateItOnce(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	must.Do(t, err)
+	self := must.Get(os.Executable())(t)
 	const rounds, processes = 3, 4
 	for range rounds {
 		path := filepath.Join(t.TempDir(), "new.db")

@@ -24,8 +24,7 @@ func newStore(tb testing.TB, path string) *Store {
 	tb.Helper()
 	config := Defaults()
 	config.Path = path
-	s, err := Open(tb.Context(), config)
-	must.Do(tb, err)
+	s := must.Get(Open(tb.Context(), config))(tb)
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
@@ -58,8 +57,7 @@ func TestMaintainDropsExactlyWhatIsOlderThanTheRetention(t *testing.T) {
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}))
 	kept := log[2*dropStep+17:]
 	must.Do(t, s.Maintain(t.Context(), kept[0].At.Time().Add(s.config.AuditRetention)))
-	page, err := s.History(t.Context(), store.HistoryQuery{User: 1, Limit: len(log)})
-	must.Do(t, err)
+	page := must.Get(s.History(t.Context(), store.HistoryQuery{User: 1, Limit: len(log)}))(t)
 	if len(page.Changes) != len(kept) {
 		t.Fatalf("%d changes are left, want %d", len(page.Changes), len(kept))
 	}

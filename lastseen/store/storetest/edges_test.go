@@ -123,8 +123,7 @@ func tenantsKeepTheirDays(t *testing.T, s Store) {
 	}
 	wantAcmeFrom(t, s, begins)
 	// A rebuild writes the topic again.
-	at, err := s.Position(t.Context(), 0)
-	must.Do(t, err)
+	at := must.Get(s.Position(t.Context(), 0))(t)
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: tenLong()}))
 	if sizes, err := s.TenantSizes(t.Context(), true); err != nil || sizes[1].Changes != 40-old {
 		t.Errorf("after a rebuild the stores keep %+v (%v)", sizes, err)
@@ -160,9 +159,7 @@ func tenantsAreCleanedInSteps(t *testing.T, s Store) {
 	write(t, s, log)
 	steps, left := 0, int64(len(log))
 	for n := int64(100); n >= 100; steps++ {
-		var err error
-		n, err = s.DropBefore(t.Context(), users, Start+300*60_000, 100)
-		must.Do(t, err)
+		n = must.Get(s.DropBefore(t.Context(), users, Start+300*60_000, 100))(t)
 		if left -= n; n > 100+3 { // of one instant there are four
 			t.Fatalf("a step has dropped %d changes", n)
 		}

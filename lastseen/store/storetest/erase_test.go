@@ -21,14 +21,12 @@ func erasedLeavesNothing(t *testing.T, s Store) {
 	wrote := log
 	append1 := func(changes ...*schemas.Transition) {
 		t.Helper()
-		at, err := s.Position(t.Context(), 0)
-		must.Do(t, err)
+		at := must.Get(s.Position(t.Context(), 0))(t)
 		must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: max(0, at.Next) + int64(len(changes)), Changes: changes}))
 	}
 	nothing := func() {
 		t.Helper()
-		users, err := s.Users(t.Context(), []schemas.UserID{1, 2})
-		must.Do(t, err)
+		users := must.Get(s.Users(t.Context(), []schemas.UserID{1, 2}))(t)
 		if _, known := users[1]; known || len(users) != 1 {
 			t.Errorf("users %+v", users)
 		}
@@ -81,8 +79,7 @@ func erasedComesBack(t *testing.T, s Store) {
 		wantHistory(t, s, store.HistoryQuery{User: 1, Limit: 10}, newestFirst(back))
 		wantUsers(t, s, back)
 		for i := range all { // one by one, from other offsets
-			at, err := s.Position(t.Context(), 0)
-			must.Do(t, err)
+			at := must.Get(s.Position(t.Context(), 0))(t)
 			must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: all[i : i+1]}))
 		}
 	}

@@ -138,8 +138,7 @@ func hiddenTimesLeftOut(t *testing.T, s Store) {
 	for limit := 1; limit <= 3; limit++ {
 		wantPages(t, s, store.HistoryQuery{User: 7, Limit: limit}, want)
 	}
-	users, err := s.Users(t.Context(), []schemas.UserID{7})
-	must.Do(t, err)
+	users := must.Get(s.Users(t.Context(), []schemas.UserID{7}))(t)
 	if u := users[7]; u.Since != after.At || u.LastSeen != show.At || u.LastActive != show.At {
 		t.Errorf("of who has shown again is kept %+v", u)
 	}
@@ -152,8 +151,7 @@ func historyAcrossDays(t *testing.T, s Store) {
 		"2026-10-25T00:59:59.999Z", "2026-10-25T01:00:00.000Z", // clocks in Europe go back
 		"2026-12-31T23:59:59.999Z", "2027-01-01T00:00:00.000Z", "2038-01-19T03:14:08.000Z",
 	} {
-		instant, err := time.Parse(time.RFC3339, text)
-		must.Do(t, err)
+		instant := must.Get(time.Parse(time.RFC3339, text))(t)
 		instants = append(instants, schemas.MillisOf(instant))
 	}
 	log := visits(7, instants...)

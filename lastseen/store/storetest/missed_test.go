@@ -34,8 +34,7 @@ func visible(t *testing.T, log []*schemas.Transition) map[schemas.UserID][]*sche
 
 func wantMissed(t *testing.T, s Store, query store.MissedQuery, want []*schemas.Transition) {
 	t.Helper()
-	missed, err := s.Missed(t.Context(), query)
-	must.Do(t, err)
+	missed := must.Get(s.Missed(t.Context(), query))(t)
 	if len(missed.Changes) != len(want) {
 		t.Fatalf("missed %+v are %d changes, want %d", query, len(missed.Changes), len(want))
 	}
@@ -102,14 +101,12 @@ func missedFromCutLog(t *testing.T, s Store) {
 	log := visits(7, Start, Start+day, Start+2*day, Start+3*day)
 	write(t, s, log)
 	query := store.MissedQuery{Users: []schemas.UserID{7}, After: []schemas.Version{0}, Limit: 10}
-	whole, err := s.Missed(t.Context(), query)
-	must.Do(t, err)
+	whole := must.Get(s.Missed(t.Context(), query))(t)
 	if whole.Begins != 0 || len(whole.Changes) != 4 {
 		t.Fatalf("%d changes of a log that begins at %s", len(whole.Changes), whole.Begins)
 	}
 	forget(t, s, Start+2*day)
-	cut, err := s.Missed(t.Context(), query)
-	must.Do(t, err)
+	cut := must.Get(s.Missed(t.Context(), query))(t)
 	if cut.Begins <= Start+day || cut.Begins > Start+2*day || len(cut.Changes) != 2 {
 		t.Fatalf("%d changes of a log that begins at %s", len(cut.Changes), cut.Begins)
 	}

@@ -44,8 +44,7 @@ func wantNames(t *testing.T, s Store, want ...schemas.UserName) {
 func namesOfChanges(t *testing.T, s Store) {
 	write(t, s, append(called(ann, visits(1, Start)), append(called(bob, visits(2, Start)), visits(3, Start)...)...))
 	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
-	at, err := s.Position(t.Context(), 0)
-	must.Do(t, err)
+	at := must.Get(s.Position(t.Context(), 0))(t)
 	// Of one batch as of two.
 	both := append(called(ann, visits(4, Start+9)), called(bob, visits(4, Start+99))...)
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 9, Changes: append(called(eve, visits(1, Start+9)), both...)}))
@@ -70,8 +69,7 @@ func namesOfErased(t *testing.T, s Store) {
 	write(t, s, log)
 	append1 := func(changes ...*schemas.Transition) {
 		t.Helper()
-		at, err := s.Position(t.Context(), 0)
-		must.Do(t, err)
+		at := must.Get(s.Position(t.Context(), 0))(t)
 		must.Do(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: changes}))
 	}
 	append1(erasing(1, Start+day, 100))
@@ -99,8 +97,7 @@ func usersOfTenants(t *testing.T, s Store) {
 		{"acme", 0, 10, []schemas.UserID{2, 5, 9}}, {"acme", 0, 2, []schemas.UserID{2, 5}}, {"acme", 5, 2, []schemas.UserID{9}},
 		{"acme", 9, 2, nil}, {"", 0, 10, []schemas.UserID{1, 7}}, {"nobody", 0, 10, nil},
 	} {
-		names, err := s.NamesOfTenant(t.Context(), c.tenant, c.after, c.limit)
-		must.Do(t, err)
+		names := must.Get(s.NamesOfTenant(t.Context(), c.tenant, c.after, c.limit))(t)
 		var got []schemas.UserID
 		for _, n := range names {
 			if got = append(got, n.User); n.Name.Tenant != c.tenant {

@@ -16,10 +16,9 @@ import (
 // to name the beginning.
 func wantForgotten(t *testing.T, s Store, at schemas.Millis, user schemas.UserID) {
 	t.Helper()
-	begins, err := s.LogBegins(t.Context())
-	must.Do(t, err)
+	begins := must.Get(s.LogBegins(t.Context()))(t)
 	told := 0
-	err = s.AsOf(t.Context(), at, user, func(*store.Entry) error { told++; return nil })
+	err := s.AsOf(t.Context(), at, user, func(*store.Entry) error { told++; return nil })
 	var forgotten *store.ForgottenError
 	if !errors.As(err, &forgotten) || forgotten.Asked != at || forgotten.Begins != begins || begins <= at || told != 0 {
 		t.Errorf("at %s, of a log from %s on, %d entries of user %d and the error %v", at, begins, told, user, err)
@@ -94,8 +93,7 @@ func randomPast(t *testing.T, s Store) {
 		if stage > 0 { // up to what is hardly older than the newest change
 			forget(t, s, log[through-1-random.IntN(length/stages)].At)
 		}
-		begins, err := s.LogBegins(t.Context())
-		must.Do(t, err)
+		begins := must.Get(s.LogBegins(t.Context()))(t)
 		edges[begins] = true
 		written := log[:through]
 		kept := slices.DeleteFunc(slices.Clone(written), func(c *schemas.Transition) bool { return c.At < begins })

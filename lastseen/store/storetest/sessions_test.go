@@ -78,8 +78,7 @@ func sessionsOfACutLog(t *testing.T, s Store) {
 		if stage > 0 {
 			forget(t, s, all[written-1-random.IntN(written/2)].At)
 		}
-		begins, err := s.LogBegins(t.Context())
-		must.Do(t, err)
+		begins := must.Get(s.LogBegins(t.Context()))(t)
 		for n := range 24 {
 			from := all[random.IntN(through)].At + schemas.Millis(random.IntN(3)-1)
 			if n < 3 {

@@ -24,8 +24,7 @@ func openPostgres(t testing.TB, url string) Store {
 	config := pgstore.Defaults()
 	config.URL, config.MaxConns = url, 4
 	must.Do(t, pgstore.Migrate(t.Context(), config))
-	s, err := pgstore.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(pgstore.Open(t.Context(), config))(t)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -36,8 +35,7 @@ func openSQLite(t testing.TB, path string) Store {
 	t.Helper()
 	config := sqlitestore.Defaults()
 	config.Path = path
-	s, err := sqlitestore.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(sqlitestore.Open(t.Context(), config))(t)
 	t.Cleanup(func() { must.Do(t, s.Close()) })
 	return s
 }

@@ -128,8 +128,7 @@ func wantFenced(t *testing.T, err error) {
 
 func wantNext(t *testing.T, s Store, partition int32, want int64) {
 	t.Helper()
-	at, err := s.Position(t.Context(), partition)
-	must.Do(t, err)
+	at := must.Get(s.Position(t.Context(), partition))(t)
 	if at.Next != want {
 		t.Fatalf("next offset of partition %d is %d, want %d", partition, at.Next, want)
 	}
@@ -149,8 +148,7 @@ func wantUsers(t *testing.T, s Store, log []*schemas.Transition) {
 			ids = append(ids, change.User)
 		}
 	}
-	got, err := s.Users(t.Context(), ids)
-	must.Do(t, err)
+	got := must.Get(s.Users(t.Context(), ids))(t)
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("users are\n%+v, want\n%+v", got, want)
 	}
@@ -179,8 +177,7 @@ func wantLog(t *testing.T, s Store, log []*schemas.Transition) {
 
 func wantHistory(t *testing.T, s Store, query store.HistoryQuery, want []*schemas.Transition) store.Page {
 	t.Helper()
-	page, err := s.History(t.Context(), query)
-	must.Do(t, err)
+	page := must.Get(s.History(t.Context(), query))(t)
 	if len(page.Changes) != len(want) {
 		t.Fatalf("history %+v has %d changes, want %d", query, len(page.Changes), len(want))
 	}

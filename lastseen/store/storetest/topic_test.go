@@ -13,8 +13,7 @@ var first, second, third = schemas.TopicID{1, 15: 255}, schemas.TopicID{2}, sche
 
 func wantPosition(t *testing.T, s Store, want store.Position) {
 	t.Helper()
-	at, err := s.Position(t.Context(), 0)
-	must.Do(t, err)
+	at := must.Get(s.Position(t.Context(), 0))(t)
 	if at != want {
 		t.Fatalf("the position is %+v, want %+v", at, want)
 	}
