@@ -93,8 +93,7 @@ func change(user schemas.UserID, version int64, from, to schemas.State) fanout.C
 
 func publish(t *testing.T, bus *redisbus.Bus, changes ...fanout.Change) int {
 	t.Helper()
-	sent, err := bus.Publish(t.Context(), changes)
-	must.Do(t, err)
+	sent := must.Get(bus.Publish(t.Context(), changes))(t)
 	return sent
 }
 
@@ -295,8 +294,7 @@ func TestTheChannelIsSharedAndLeftByTheLast(t *testing.T) {
 			if r.Mini != nil {
 				command = "NUMSUB"
 			}
-			counts, err := admin.Do(t.Context(), "PUBSUB", command, "presence:live:{7}").Result()
-			must.Do(t, err)
+			counts := must.Get(admin.Do(t.Context(), "PUBSUB", command, "presence:live:{7}").Result())(t)
 			switch counts := counts.(type) {
 			case []any:
 				return counts[1].(int64)

@@ -17,8 +17,7 @@ import (
 
 func openAt(t *testing.T, o redisbus.Options) *redisbus.Bus {
 	t.Helper()
-	bus, err := redisbus.Open(o, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
-	must.Do(t, err)
+	bus := must.Get(redisbus.Open(o, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil))(t)
 	t.Cleanup(func() { _ = bus.Close() })
 	return bus
 }

@@ -403,16 +403,14 @@ func TestAVersionThatNoChangeHasMakesNobodyStale(t *testing.T) {
 	between := func(user schemas.UserID, n int64) schemas.Current {
 		return schemas.Current{User: user, State: schemas.Online, Visibility: schemas.Everyone, Version: inEpoch(1, n) - 1}
 	}
-	_, err := w.view.Confirm(t.Context(), 2, []schemas.Current{between(1, 9)}, nil, false)
-	must.Do(t, err)
+	must.Get(w.view.Confirm(t.Context(), 2, []schemas.Current{between(1, 9)}, nil, false))(t)
 	p := w.since(t, cursor, 1, 2)
 	wantChanges(t, p)
 	if p.StaleSince != 0 {
 		t.Errorf("the answer is stale since %s", p.StaleSince)
 	}
 	w.want(t, "/presence/1", strings.TrimSpace(string(mustJSON(t, schemas.PresenceOf(schemas.Current{}.After(arrives(1, inEpoch(1, 5), today)), 0)))))
-	_, err = w.view.Confirm(t.Context(), 2, []schemas.Current{between(2, 10)}, nil, false)
-	must.Do(t, err)
+	must.Get(w.view.Confirm(t.Context(), 2, []schemas.Current{between(2, 10)}, nil, false))(t)
 	if p := w.since(t, cursor, 1, 2); p.StaleSince == 0 {
 		t.Error("a user whom the store does not have yet is not stale")
 	}
@@ -428,7 +426,6 @@ func TestAVersionThatNoChangeHasMakesNobodyStale(t *testing.T) {
 
 func mustJSON(tb testing.TB, value any) []byte {
 	tb.Helper()
-	text, err := json.Marshal(value)
-	must.Do(tb, err)
+	text := must.Get(json.Marshal(value))(tb)
 	return text
 }

@@ -26,8 +26,7 @@ func TestAnErasedUserLooksNeverSeenWhileAndAfterRedisIsRebuilt(t *testing.T) {
 		w.inRedis(t, erasure)
 		after.Watermark = now + 60_000
 		for p := range w.progress {
-			moved, err := w.view.Move(t.Context(), int32(p), w.progress[p], after)
-			must.Do(t, err)
+			moved := must.Get(w.view.Move(t.Context(), int32(p), w.progress[p], after))(t)
 			after.Watermark = moved.Watermark
 			if moved != after {
 				t.Fatal(moved)

@@ -18,8 +18,7 @@ func TestANewUserHasNoDevicesOfTheErasedOne(t *testing.T) {
 	erasure := erases(1, 30, now-200_000, now+1e9)
 	w.durably(t, erasure)
 	w.inRedis(t, erasure)
-	rows, err := w.view.Seen(t.Context(), []schemas.UserID{1})
-	must.Do(t, err)
+	rows := must.Get(w.view.Seen(t.Context(), []schemas.UserID{1}))(t)
 	if rows[0].At != 0 {
 		t.Errorf("after the erasure Redis has %+v", rows[0])
 	}

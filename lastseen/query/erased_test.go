@@ -8,6 +8,7 @@ import (
 	"time"
 
 	sealed "github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -60,9 +61,7 @@ func TestAPollerLearnsOnceThatAUserWasErased(t *testing.T) {
 	learns("before the store has it", erasure.Version)
 	w.durably(t, erasure)
 	learnt := learns("after the store has it", erasure.Version)
-	if _, err := server.Do("DEL presence:{7}"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Do("DEL presence:{7}"))(t)
 	wantChanges(t, w.since(t, learnt, 7, 8))
 	learns("after Redis has forgotten it", 0)
 	w.happen(t, arrives(7, inEpoch(1, 9), today))

@@ -33,8 +33,7 @@ func open(t *testing.T, server *httptest.Server) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/presence/7/export", nil)
 	must.Do(t, err)
-	answer, err := server.Client().Do(request)
-	must.Do(t, err)
+	answer := must.Get(server.Client().Do(request))(t)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
@@ -69,8 +68,7 @@ func TestAThirdExportAtOnceIsRefusedAndTheOthersAreSentAsTheyAreWritten(t *testi
 	var running []*bufio.Reader
 	for range 2 {
 		reader := bufio.NewReader(open(t, server).Body)
-		_, err := reader.Peek(1000)
-		must.Do(t, err)
+		must.Get(reader.Peek(1000))(t)
 		running = append(running, reader)
 	}
 	third := open(t, server)

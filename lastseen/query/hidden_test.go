@@ -114,8 +114,7 @@ func TestWhenAUserShowsAgainItsTimesBeginThere(t *testing.T) {
 	}
 	begins := func(user schemas.UserID) {
 		t.Helper()
-		users, err := w.reader.Read(t.Context(), []schemas.UserID{user}, nil)
-		must.Do(t, err)
+		users := must.Get(w.reader.Read(t.Context(), []schemas.UserID{user}, nil))(t)
 		if u := users[0]; u.Since < show || u.LastSeenAt < show || u.LastActiveAt < show {
 			t.Errorf("user %d, who showed at %s, is told as %+v", user, show, u)
 		}
@@ -136,8 +135,7 @@ func TestWhenAUserShowsAgainItsTimesBeginThere(t *testing.T) {
 	again := newWorld(t, redistest.Mini(t))
 	again.upTo(t, now())
 	again.durably(t, append(lives(11, day), shows(11, 5, show, schemas.Online), silent)...)
-	_, err := again.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{silent}))
-	must.Do(t, err)
+	must.Get(again.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{silent})))(t)
 	w = again
 	begins(11)
 }

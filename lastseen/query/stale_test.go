@@ -23,16 +23,14 @@ func now() schemas.Millis { return schemas.MillisOf(time.Now()) }
 
 func mustURL(t *testing.T, path string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(path)
-	must.Do(t, err)
+	u := must.Get(url.Parse(path))(t)
 	return u
 }
 
 // wantStale wants the user's state and since when it is stale, up to a minute.
 func (w *world) wantStale(t *testing.T, user schemas.UserID, state string, since schemas.Millis) {
 	t.Helper()
-	users, err := w.reader.Read(t.Context(), []schemas.UserID{user}, nil)
-	must.Do(t, err)
+	users := must.Get(w.reader.Read(t.Context(), []schemas.UserID{user}, nil))(t)
 	const minute = 60_000
 	p := users[0]
 	if *p.State != state || (since == 0) != (p.StaleSince == 0) || p.StaleSince < since-minute || p.StaleSince > since+minute {
@@ -73,8 +71,7 @@ func TestAnswersSaySinceWhenTheyAreStaleWhoeverKnowsTheUser(t *testing.T) {
 func (w *world) rebuilds(t *testing.T) {
 	t.Helper()
 	for p := range int32(partitions) {
-		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
-		must.Do(t, err)
+		must.Get(w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true}))(t)
 	}
 }
 
@@ -130,8 +127,7 @@ func TestAfterRedisIsLostAnswersAreStaleSinceThenAlsoWhereNobodyHadRead(t *testi
 		var watching sync.WaitGroup
 		watching.Go(func() { _ = reader.Watch(ctx) })
 		read := func() schemas.Millis {
-			users, err := reader.Read(ctx, []schemas.UserID{7}, nil)
-			must.Do(t, err)
+			users := must.Get(reader.Read(ctx, []schemas.UserID{7}, nil))(t)
 			return users[0].StaleSince
 		}
 		if stale := read(); stale != 0 {
@@ -176,9 +172,8 @@ func TestAHiddenUserWhomRedisKnowsInPartKeepsTheVersionAtWhichItHid(t *testing.T
 	w.durably(t, arrives(1, 1, day), hides(1, 2, day+1))
 	w.upTo(t, now())
 	// The status topic tells that the user hides, not since which version.
-	_, err := w.view.Confirm(t.Context(), 1, []schemas.Current{{User: 1, State: schemas.Away, Since: day + 9, Version: 9,
-		Visibility: schemas.Nobody}}, nil, false)
-	must.Do(t, err)
+	must.Get(w.view.Confirm(t.Context(), 1, []schemas.Current{{User: 1, State: schemas.Away, Since: day + 9, Version: 9,
+		Visibility: schemas.Nobody}}, nil, false))(t)
 	w.want(t, "/presence/1", `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"since":null,`+
 		`"version":"2","stale_since":null}`)
 	w.want(t, "/presence/batch?user_ids=1", `{"1":null}`)

@@ -36,8 +36,7 @@ func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t 
 			if c.ended {
 				records = append(records, redisview.Unsure{User: 1, Version: 16})
 			}
-			_, err := w.view.WriteUnsure(t.Context(), records)
-			must.Do(t, err)
+			must.Get(w.view.WriteUnsure(t.Context(), records))(t)
 			if c.then != nil {
 				c.then.User, c.then.Version, c.then.At = 1, 20, now-500
 				w.durably(t, c.then)
@@ -49,8 +48,7 @@ func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t 
 					t.Errorf("%s answers %d %s", path, status, body)
 				}
 			}
-			users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2}, nil)
-			must.Do(t, err)
+			users := must.Get(w.reader.Read(t.Context(), []schemas.UserID{1, 2}, nil))(t)
 			if (users[0].UnsureSince == now-1000) != c.shown || users[1].UnsureSince != 0 {
 				t.Errorf("the stream reads %+v", users)
 			}
@@ -71,8 +69,7 @@ func TestAnswersThatCannotSayWhetherAUserIsUnsureAreStaleUntilTheyCan(t *testing
 	now := schemas.MillisOf(time.Now())
 	w.happen(t, arrives(1, 10, now-3_600_000), arrives(2, 11, now-60_000), leaves(2, 12, now-50_000))
 	w.upTo(t, now)
-	_, err := w.view.WriteUnsure(t.Context(), []redisview.Unsure{{User: 1, Version: 15, Since: now - 1000}})
-	must.Do(t, err)
+	must.Get(w.view.WriteUnsure(t.Context(), []redisview.Unsure{{User: 1, Version: 15, Since: now - 1000}}))(t)
 	for _, answers := range []bool{false, true} {
 		view := query.View(w.view)
 		if !answers {
@@ -85,8 +82,7 @@ func TestAnswersThatCannotSayWhetherAUserIsUnsureAreStaleUntilTheyCan(t *testing
 				t.Errorf("%s is answered with %d %s", path, status, body)
 			}
 		}
-		users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil)
-		must.Do(t, err)
+		users := must.Get(w.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil))(t)
 		if (users[0].StaleSince == 0) != answers || users[1].StaleSince != 0 || users[2].StaleSince != 0 {
 			t.Errorf("the stream reads %+v", users)
 		}

@@ -51,8 +51,7 @@ func newWorld(tb testing.TB, server *redistest.Server) *world {
 	tb.Cleanup(func() { _ = view.Close() })
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(tb.TempDir(), "stillhere.db")
-	durable, err := sqlitestore.Open(tb.Context(), config)
-	must.Do(tb, err)
+	durable := must.Get(sqlitestore.Open(tb.Context(), config))(tb)
 	tb.Cleanup(func() { _ = durable.Close() })
 	w := &world{view: view, durable: durable, written: store.Unknown}
 	w.serve(view, durable)
@@ -89,8 +88,7 @@ func (w *world) happen(tb testing.TB, log ...*schemas.Transition) {
 // inRedis writes changes to Redis only.
 func (w *world) inRedis(tb testing.TB, log ...*schemas.Transition) {
 	tb.Helper()
-	_, err := w.view.Write(tb.Context(), 1, store.Fold(log))
-	must.Do(tb, err)
+	must.Get(w.view.Write(tb.Context(), 1, store.Fold(log)))(tb)
 }
 
 // upTo says that Redis has everything up to an instant.
@@ -98,8 +96,7 @@ func (w *world) upTo(tb testing.TB, watermark schemas.Millis) {
 	tb.Helper()
 	for p := range w.progress {
 		progress := redisview.Progress{Epoch: 1, Watermark: watermark, Next: 0}
-		moved, err := w.view.Move(tb.Context(), int32(p), w.progress[p], progress)
-		must.Do(tb, err)
+		moved := must.Get(w.view.Move(tb.Context(), int32(p), w.progress[p], progress))(tb)
 		if moved != progress {
 			tb.Fatalf("progress %+v", moved)
 		}
@@ -123,8 +120,7 @@ func (w *world) ask(tb testing.TB, method, path, body string, header ...string) 
 func (w *world) get(tb testing.TB, path string) (int, string) {
 	tb.Helper()
 	recorder := w.ask(tb, http.MethodGet, path, "")
-	body, err := io.ReadAll(recorder.Body)
-	must.Do(tb, err)
+	body := must.Get(io.ReadAll(recorder.Body))(tb)
 	if !json.Valid(body) {
 		tb.Fatalf("%s is answered with %q, which is not JSON", path, body)
 	}
