@@ -7,18 +7,6 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-func TestErasedUsersReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := []UserID{42, 1<<63 - 1}
-	records := ErasureRecords(want)
-	if len(records) != 1 || records[0].Topic != Erasures || records[0].Key != nil {
-		t.Fatalf("the records are %+v", records)
-	}
-	if got, err := DecodeErasures(golden(t, "erasures-v1", records[0].Value)); err != nil || !slices.Equal(got, want) {
-		t.Errorf("reads as %v, %v", got, err)
-	}
-}
-
 func TestManyErasedUsersTakeSeveralRecords(t *testing.T) {
 	t.Parallel()
 	if ErasureRecords(nil) != nil {
@@ -58,20 +46,4 @@ func TestWhatIsWrongWithErasedUsersIsNamed(t *testing.T) {
 			t.Errorf("%v: %v, want %s", c.m, err, c.want)
 		}
 	}
-}
-
-func FuzzDecodeErasures(f *testing.F) {
-	f.Add(ErasureRecords([]UserID{42, 43})[0].Value)
-	f.Fuzz(func(t *testing.T, value []byte) {
-		users, err := DecodeErasures(value)
-		if err != nil {
-			if !IsInvalid(err) {
-				t.Fatalf("refused with %v, which is no *FieldError", err)
-			}
-			return
-		}
-		if again, err := DecodeErasures(ErasureRecords(users)[0].Value); err != nil || !slices.Equal(again, users) {
-			t.Fatalf("%v reads back as %v, %v", users, again, err)
-		}
-	})
 }

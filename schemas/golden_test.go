@@ -11,10 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/proto"
-
-	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
 // golden returns the bytes that testdata/golden/<name>.hex holds. A file that is
@@ -112,100 +108,6 @@ func TestFramesOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
 	}
 }
 
-func TestTransitionsOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := anyTransition()
-	got, err := DecodeTransition(golden(t, "transition-v1", want.Encode()))
-	if err != nil || *got != want {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
-func TestTransitionsThatLeaveChangesOutReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := anyTransition()
-	want.Cause, want.LeftOut = DeviceEvicted, 40
-	got, err := DecodeTransition(golden(t, "transition-v1-left-out", want.Encode()))
-	if err != nil || *got != want {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
-func TestErasuresReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := Transition{User: 42, From: Online, To: Offline, At: 1_763_700_000_000, Cause: Erased, Visibility: Everyone,
-		Version: NewVersion(1, 77, 0), Policy: "0123456789ab", ErasedUntil: 1_766_700_000_000}
-	got, err := DecodeTransition(golden(t, "transition-v1-erased", want.Encode()))
-	if err != nil || *got != want {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-	want.ErasedUntil = 0
-	if _, err := DecodeTransition(want.Encode()); err == nil {
-		t.Error("an erasure without an end was accepted")
-	}
-}
-
-func TestCheckpointsWithPoliciesReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := fullCheckpoint()
-	got, err := DecodeCheckpoint(string(golden(t, "checkpoint-v1-policies", []byte(want.Encode()))))
-	if err != nil || !reflect.DeepEqual(*got, want) {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
-func TestStatusesOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := anyStatus()
-	got, err := DecodeStatus(golden(t, "status-v1", want.Encode()))
-	if err != nil || *got != want {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
-func TestStatusesOfUsersWhoShowedAgainReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := Status{User: 42, State: Offline, Visibility: Everyone, Version: NewVersion(1, 1000, 2), ShownAt: 1_763_700_045_000}
-	got, err := DecodeStatus(golden(t, "status-v1-shown", want.Encode()))
-	if err != nil || *got != want || got.Tombstone() {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
-func TestStatusesOfErasedUsersReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := Status{User: 42, State: Offline, Visibility: Everyone, Version: NewVersion(1, 1000, 2),
-		ErasedVersion: NewVersion(1, 900, 0), WithheldUntil: 1_765_700_000_000}
-	got, err := DecodeStatus(golden(t, "status-v1-erased", want.Encode()))
-	if err != nil || *got != want || got.Tombstone() {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-	want.ErasedVersion = want.Version + 1
-	if _, err := DecodeStatus(want.Encode()); err == nil {
-		t.Error("an erasure after the status was accepted")
-	}
-}
-
-func TestCheckpointsOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := anyCheckpoint()
-	got, err := DecodeCheckpoint(string(golden(t, "checkpoint-v1", []byte(want.Encode()))))
-	if err != nil || !reflect.DeepEqual(*got, want) {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
-func TestHeartbeatRequestsReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	want := &pb.HeartbeatsRequest{GatewayId: "gw-1", GatewayEpoch: 1_763_700_000_000, Beats: []*pb.Beat{
-		{UserId: 1, DeviceId: 7, DeviceKind: Mobile, AgeMs: 5, IdleMs: 6}, {UserId: 2, DeviceId: 9, Bye: true},
-	}}
-	var got pb.HeartbeatsRequest
-	if err := proto.Unmarshal(golden(t, "heartbeats-request", encode(want)), &got); err != nil || !proto.Equal(&got, want) {
-		t.Errorf("reads as %v, %v", &got, err)
-	}
-}
-
 func anyTransition() Transition {
 	return Transition{User: 42, From: Online, To: Away, At: 1_763_700_045_000, LastSeen: 1_763_700_000_000,
 		LastActive: 1_763_699_990_000, Cause: GatewayLost, Device: 7, Kinds: SetOfKinds(Mobile, Web), Visibility: Nobody,
@@ -234,19 +136,4 @@ func fullCheckpoint() Checkpoint {
 	c.Bases = []EpochBase{{LogEpoch: 2, Offset: 0}, {LogEpoch: 3, Offset: 1 << 41}}
 	c.Policy = PolicyInForce{Offset: 950, At: 1_763_700_002_000, Policy: anyPolicy()}
 	return c
-}
-
-func TestStatusesOfUnsureUsersReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]Status{
-		"status-v1-unsure": {User: 42, State: Online, Since: 1_763_700_000_000, LastSeen: 1_763_700_030_000,
-			Kinds: SetOfKinds(Mobile), Visibility: Everyone, Version: NewVersion(1, 77, 0), UnsureSince: 1_763_700_040_000},
-		"status-v1-sure-again": {User: 42, State: Online, Since: 1_763_700_000_000, LastSeen: 1_763_700_090_000,
-			Kinds: SetOfKinds(Mobile), Visibility: Everyone, Version: NewVersion(1, 99, 0), UnsureEnded: true},
-	} {
-		got, err := DecodeStatus(golden(t, name, want.Encode()))
-		if err != nil || *got != want {
-			t.Errorf("%s reads as %+v, %v", name, got, err)
-		}
-	}
 }

@@ -161,15 +161,6 @@ func TestACheckpointThatCannotBeReadIsAnErrorAndNoPanic(t *testing.T) {
 	}
 }
 
-func TestFieldsFromTheFutureAreIgnored(t *testing.T) {
-	t.Parallel()
-	want := anyTransition()
-	got, err := DecodeTransition(append(want.Encode(), 0xfa, 0x3e, 1, 'x'))
-	if err != nil || *got != want {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-}
-
 func FuzzMessagesAreReadAndWrittenAsByTheGeneratedCode(f *testing.F) {
 	for _, value := range unusualMessages() {
 		f.Add(value)

@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -10,35 +9,6 @@ import (
 )
 
 var ann = Name{"acme", "ann@example.org"}
-
-func TestNamesAreReadAsTheyWereWritten(t *testing.T) {
-	t.Parallel()
-	record := UserName{User: 42, Name: ann}
-	if got, err := DecodeUserName(golden(t, "user-name-v1", record.Encode())); err != nil || got != record {
-		t.Errorf("a user name reads as %+v, %v", got, err)
-	}
-	pipeline := PipelineIdentity{"text", "0123456789abcdef"}
-	if got, err := DecodePipelineIdentity(golden(t, "pipeline-identity-v1", pipeline.Encode())); err != nil || got != pipeline {
-		t.Errorf("an identity reads as %+v, %v", got, err)
-	}
-	change := anyTransition()
-	change.Name = ann
-	if got, err := DecodeTransition(golden(t, "transition-v1-named", change.Encode())); err != nil || *got != change {
-		t.Errorf("a transition reads as %+v, %v", got, err)
-	}
-	status := Status{User: 42, State: Online, Visibility: Everyone, Version: NewVersion(1, 77, 0), Since: 5, LastSeen: 6, LastActive: 7, Name: Name{Text: "ann"}}
-	if got, err := DecodeStatus(golden(t, "status-v1-named", status.Encode())); err != nil || *got != status {
-		t.Errorf("a status reads as %+v, %v", got, err)
-	}
-	delivery := Delivery{Transition: &change, Recipients: []UserID{7, 9}, Names: []string{"ben", ""}}
-	if got, err := DecodeDelivery(golden(t, "delivery-v1-named", delivery.Encode())); err != nil || !reflect.DeepEqual(*got, delivery) {
-		t.Errorf("a delivery reads as %+v, %v", got, err)
-	}
-	follow := Follow{User: 42, Follower: 7, Names: [2]Name{ann, {"acme", "ben"}}}
-	if got, err := DecodeFollow(follow.Key(), golden(t, "follow-v1-named", follow.Encode())); err != nil || got != follow {
-		t.Errorf("a follow reads as %+v, %v", got, err)
-	}
-}
 
 func TestNamesThatDatabasesOrPathsCannotHoldAreRefused(t *testing.T) {
 	t.Parallel()
@@ -102,20 +72,4 @@ func TestReadingNamesAllocatesNothing(t *testing.T) { // not parallel: it counts
 	}); n != 0 || read != 11*1000*36 {
 		t.Errorf("%v allocations, %d bytes read", n, read)
 	}
-}
-
-func FuzzDecodeUserName(f *testing.F) {
-	f.Add(UserName{User: 42, Name: ann}.Encode())
-	f.Fuzz(func(t *testing.T, value []byte) {
-		n, err := DecodeUserName(value)
-		if err != nil {
-			if !IsInvalid(err) {
-				t.Fatalf("refused with %v, which is no *FieldError", err)
-			}
-			return
-		}
-		if again, err := DecodeUserName(n.Encode()); err != nil || again != n {
-			t.Fatalf("%+v reads back as %+v, %v", n, again, err)
-		}
-	})
 }

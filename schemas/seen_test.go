@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"errors"
-	"reflect"
 	"testing"
 )
 
@@ -42,18 +41,6 @@ func TestCountsOfTenantsAreHeldToTheRules(t *testing.T) {
 	}
 }
 
-func TestSeenRecordsReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	one := anySeen()
-	one.Counts, one.Users, one.Devices = nil, one.Users[:1], one.Devices[:1]
-	for name, want := range map[string]*Seen{"seen-v1": anySeen(), "seen-v1-one-device-each": one, "seen-v1-tenants": seenOfTenants()} {
-		got, err := DecodeSeen(golden(t, name, want.Encode()))
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s reads as %+v, %v", name, got, err)
-		}
-	}
-}
-
 func TestADeviceIsNeverWrittenAsSeenLaterThanItWas(t *testing.T) {
 	t.Parallel()
 	for age := Millis(0); age < 3000; age += 7 {
@@ -69,30 +56,4 @@ func TestADeviceIsNeverWrittenAsSeenLaterThanItWas(t *testing.T) {
 			t.Fatalf("a heartbeat %d ms ago is read %d ms later", age, late)
 		}
 	}
-}
-
-func FuzzDecodeSeen(f *testing.F) {
-	f.Add(anySeen().Encode())
-	f.Add(seenOfTenants().Encode())
-	f.Add((&Seen{At: 1, Version: 1}).Encode())
-	f.Fuzz(func(t *testing.T, value []byte) {
-		s, err := DecodeSeen(value)
-		if err != nil {
-			if !IsInvalid(err) {
-				t.Fatalf("an error without a field: %v", err)
-			}
-			return
-		}
-		devices := 0
-		for _, u := range s.Users {
-			devices += u.Devices
-		}
-		if devices != len(s.Devices) {
-			t.Fatalf("users have %d devices, the record %d", devices, len(s.Devices))
-		}
-		again, err := DecodeSeen(s.Encode())
-		if err != nil || !reflect.DeepEqual(again, s) {
-			t.Fatalf("%+v is written and read as %+v, %v", s, again, err)
-		}
-	})
 }

@@ -1,35 +1,10 @@
 package schemas
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 )
-
-func TestPoliciesOfTenantsReadAndWriteAsPublished(t *testing.T) {
-	t.Parallel()
-	policy := anyPolicy()
-	for name, want := range map[string]TenantPolicy{
-		"tenant-policy-v1":         {"acme", &policy},
-		"tenant-policy-v1-removed": {"", nil},
-	} {
-		if got, err := DecodeTenantPolicy(golden(t, name, want.Encode())); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s reads as %+v, %v", name, got, err)
-		}
-	}
-	want := &PartitionRules{LogEpoch: 3, Policy: policy, Tenants: []TenantPolicy{{"acme", &policy}, {Tenant: "other"}}}
-	got, err := DecodePartitionRules(golden(t, "partition-rules-v1", want.Encode()))
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("reads as %+v, %v", got, err)
-	}
-	if !IsRulesKey(want.Key()) || IsRulesKey(UserID(42).Key()) {
-		t.Error("the keys of rules and of users are not told apart")
-	}
-	if tenant, ok := TenantOfPolicyKey(want.Tenants[0].Key()); !ok || tenant != "acme" {
-		t.Errorf("the key %q is of tenant %q", want.Tenants[0].Key(), tenant)
-	}
-}
 
 func TestOnlySettingsOfOneUserAreThoseOfATenant(t *testing.T) {
 	t.Parallel()
@@ -66,22 +41,4 @@ func TestWhatIsWrongWithThePolicyOfATenantIsNamed(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-}
-
-func FuzzDecodePoliciesOfTenants(f *testing.F) {
-	policy := anyPolicy()
-	f.Add((&PartitionRules{LogEpoch: 1, Policy: policy, Tenants: []TenantPolicy{{"acme", &policy}}}).Encode())
-	f.Add(TenantPolicy{"acme", &policy}.Encode())
-	f.Fuzz(func(t *testing.T, value []byte) {
-		if p, err := DecodePartitionRules(value); err == nil {
-			if again, err := DecodePartitionRules(p.Encode()); err != nil || !reflect.DeepEqual(again, p) {
-				t.Errorf("%+v reads back as %+v, %v", p, again, err)
-			}
-		}
-		if p, err := DecodeTenantPolicy(value); err == nil {
-			if again, err := DecodeTenantPolicy(p.Encode()); err != nil || !reflect.DeepEqual(again, p) {
-				t.Errorf("%+v reads back as %+v, %v", p, again, err)
-			}
-		}
-	})
 }

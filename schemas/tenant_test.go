@@ -11,30 +11,6 @@ func anyTenant() Tenant {
 		Quotas: TenantQuotas{UsersOnline: 10_000, ConnectionsPerProcess: NoLimit, BeatsPerSecondPerProcess: 700, ChangesPerSecondPerProcess: 20, SubscriptionsPerProcess: 5, ReadsPerSecondPerProcess: 200}}
 }
 
-func TestTenantsAreReadAsTheyWereWritten(t *testing.T) {
-	t.Parallel()
-	tenant := anyTenant()
-	if got, err := DecodeTenant(tenant.Key(), golden(t, "tenant-v1", tenant.Encode())); err != nil || got != tenant {
-		t.Errorf("a tenant reads as %+v, %v", got, err)
-	}
-	if string(tenant.Key()) != "tenant/acme" {
-		t.Errorf("the key is %q", tenant.Key())
-	}
-	tenant.HistoryDays = 30
-	if got, err := DecodeTenant(tenant.Key(), golden(t, "tenant-v1-history", tenant.Encode())); err != nil || got != tenant {
-		t.Errorf("a tenant with days of history reads as %+v, %v", got, err)
-	}
-	for _, name := range []string{AllTenants, ""} {
-		empty := Tenant{Name: name}
-		if got, err := DecodeTenant(empty.Key(), empty.Encode()); err != nil || got != empty {
-			t.Errorf("%q reads as %+v, %v", name, got, err)
-		}
-	}
-	if _, ok := TenantOfKey([]byte("identity")); ok {
-		t.Error("the record of the identity is taken for a tenant's")
-	}
-}
-
 func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
 	t.Parallel()
 	for field, break_ := range map[string]func(*Tenant){
@@ -71,20 +47,4 @@ func TestATenantTakesWhatItDoesNotSayFromAllAndThenFromTheDefaults(t *testing.T)
 	if got := (Tenant{}).InForce(all, DefaultQuotas).Quotas; got.SubscriptionsPerProcess != 8 || got.BeatsPerSecondPerProcess != 0 {
 		t.Errorf("the default tenant has %+v, want those of all", got)
 	}
-}
-
-func FuzzDecodeTenant(f *testing.F) {
-	f.Add(anyTenant().Key(), anyTenant().Encode())
-	f.Fuzz(func(t *testing.T, key, value []byte) {
-		tenant, err := DecodeTenant(key, value)
-		if err != nil {
-			if !IsInvalid(err) {
-				t.Fatalf("refused with %v, which is no *FieldError", err)
-			}
-			return
-		}
-		if again, err := DecodeTenant(tenant.Key(), tenant.Encode()); err != nil || again != tenant {
-			t.Fatalf("%+v reads back as %+v, %v", tenant, again, err)
-		}
-	})
 }
