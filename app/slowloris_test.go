@@ -6,41 +6,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/pipe"
 )
-
-// pipes is a listener whose connections are made by dial.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.closed); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-func (p *pipes) dial() net.Conn {
-	ours, theirs := net.Pipe()
-	p.conns <- theirs
-	return ours
-}
 
 func TestClientsThatTrickleTheirRequestsAreCutOffAndHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const trickling = 5000
-		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		l := pipe.Listen()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -48,7 +27,7 @@ func TestClientsThatTrickleTheirRequestsAreCutOffAndHoldUpNobody(t *testing.T) {
 		}()
 		var open atomic.Int32
 		for range trickling {
-			conn := l.dial()
+			conn, _ := l.DialContext(t.Context(), "", "")
 			open.Add(1)
 			go func() {
 				defer open.Add(-1)
@@ -70,7 +49,7 @@ func TestClientsThatTrickleTheirRequestsAreCutOffAndHoldUpNobody(t *testing.T) {
 			t.Errorf("%d of %d are connected", n, trickling)
 		}
 		begun := time.Now()
-		healthy := l.dial()
+		healthy, _ := l.DialContext(t.Context(), "", "")
 		fmt.Fprint(healthy, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		answer, err := http.ReadResponse(bufio.NewReader(healthy), nil)
 		if err != nil || answer.StatusCode != http.StatusOK || time.Since(begun) > 0 {

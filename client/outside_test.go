@@ -1,10 +1,6 @@
 package client_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,95 +48,4 @@ func TestAProgramOfAnotherModuleCompilesAndRuns(t *testing.T) {
 	if out, err = depend.CombinedOutput(); err != nil || strings.Contains(string(out), "go.opentelemetry.io") {
 		t.Errorf("it depends on tracing, or: %v", err)
 	}
-}
-
-// TestNoExportedNameHasAnInternalType looks at declarations: what another module can name
-// must be made of types that it can name.
-func TestNoExportedNameHasAnInternalType(t *testing.T) {
-	t.Parallel()
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && (entry.Name() == "internal" || entry.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		hidden := map[string]bool{} // package names
-		for _, spec := range file.Imports {
-			if from, _ := strconv.Unquote(spec.Path.Value); strings.Contains(from, "/internal/") {
-				hidden[from[strings.LastIndex(from, "/")+1:]] = true
-			}
-		}
-		for _, declared := range file.Decls {
-			for _, node := range exported(declared) {
-				ast.Inspect(node, func(n ast.Node) bool {
-					if field, ok := n.(*ast.Field); ok && len(field.Names) > 0 && !field.Names[0].IsExported() && !isParameter(node, field) {
-						return false
-					}
-					if s, ok := n.(*ast.SelectorExpr); ok {
-						if of, ok := s.X.(*ast.Ident); ok && hidden[of.Name] {
-							t.Errorf("%s: an exported declaration names %s.%s", path, of.Name, s.Sel.Name)
-						}
-					}
-					return true
-				})
-			}
-		}
-		return nil
-	})
-	must.Do(t, err)
-}
-
-// exported are the parts of a declaration that another package sees.
-func exported(declared ast.Decl) (parts []ast.Node) {
-	switch d := declared.(type) {
-	case *ast.FuncDecl:
-		if d.Name.IsExported() && (d.Recv == nil || receiverIsExported(d.Recv.List[0].Type)) {
-			parts = append(parts, d.Type)
-		}
-	case *ast.GenDecl:
-		for _, spec := range d.Specs {
-			switch s := spec.(type) {
-			case *ast.TypeSpec:
-				if s.Name.IsExported() {
-					parts = append(parts, s.Type)
-				}
-			case *ast.ValueSpec:
-				if s.Names[0].IsExported() && s.Type != nil {
-					parts = append(parts, s.Type)
-				}
-			}
-		}
-	}
-	return parts
-}
-
-func receiverIsExported(of ast.Expr) bool {
-	if star, ok := of.(*ast.StarExpr); ok {
-		of = star.X
-	}
-	name, ok := of.(*ast.Ident)
-	return !ok || name.IsExported()
-}
-
-// isParameter tells a parameter or result from a field of a struct.
-func isParameter(of ast.Node, field *ast.Field) (found bool) {
-	ast.Inspect(of, func(n ast.Node) bool {
-		if f, ok := n.(*ast.FuncType); ok {
-			for _, list := range []*ast.FieldList{f.Params, f.Results} {
-				for i := 0; list != nil && i < len(list.List); i++ {
-					found = found || list.List[i] == field
-				}
-			}
-		}
-		return !found
-	})
-	return found
 }

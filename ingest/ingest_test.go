@@ -13,13 +13,6 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
-func TestDefaultsAreValidOnceNamed(t *testing.T) {
-	t.Parallel()
-	cfg := ingest.Defaults()
-	cfg.GatewayID, cfg.Partitions = "gw-1", 12
-	must.Do(t, cfg.Validate())
-}
-
 func TestValidateReportsAllFaultsJoined(t *testing.T) {
 	t.Parallel()
 	cfg := ingest.Defaults()

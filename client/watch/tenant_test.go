@@ -22,7 +22,7 @@ func ExampleConfig_tenant() {
 	defer cancel()
 	of := func(user string) string { return strings.Replace(user, "{", `{"tenant":"acme",`, 1) }
 	server := script([]string{hello, `? ["ann"]`, snapshot(of(is("ann", "offline", 1))), change(of(is("ann", "online", 2))),
-		`? ["bob@example.com"]`, snapshot(of(is("bob@example.com", "offline", 1)))})
+		`? ["a,b/c é"]`, snapshot(of(is("a,b/c é", "offline", 1)))})
 	defer server.Close()
 	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, Tenant: "acme"}, "ann")
 	if err != nil {
@@ -36,44 +36,26 @@ func ExampleConfig_tenant() {
 			continue
 		}
 		fmt.Println(event.User.Tenant, event.User.UserID, *event.User.State)
-		if event.User.UserID == "bob@example.com" {
+		if event.User.UserID == "a,b/c é" {
 			break
 		}
 		if *event.User.State == "offline" {
 			continue
 		}
-		if err := w.Add("bob@example.com"); err != nil {
+		if err := w.Add("a,b/c é"); err != nil {
 			log.Fatal(err)
 		}
 	}
 	// Output:
 	// acme ann offline
 	// acme ann online
-	// acme bob@example.com offline
+	// acme a,b/c é offline
 }
 
-func TestAWatcherOfNamesYieldsWhatItMissedAndDropsWhomItMayNotWatch(t *testing.T) {
+func TestAWatcherDropsWhomItMayNotWatch(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	w, end := watching([]string{"a,b/c é", "users"},
-		[]string{hello, `? "users"`, snapshot(is("a,b/c é", "offline", 1), is("users", "offline", 1))},
-		[]string{hello, `? "since":"c"`, change(is("users", "online", 2)), change(is("users", "away", 3)), resumed})
-	t.Cleanup(end)
-	var got []string
-	for event, err := range w.Events(ctx) {
-		must.Do(t, err)
-		if event.Kind == watch.Changed {
-			got = append(got, event.User.UserID+" "+*event.User.State)
-		}
-		if len(got) == 4 {
-			break
-		}
-	}
-	if want := []string{"a,b/c é offline", "users offline", "users online", "users away"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-
 	messages := []string{hello,
 		`{"type":"error","error":{"code":"not_allowed","message":"you may not watch this user","user_id":"bob","tenant":"acme"}}`,
 		`{"type":"change","user":{"user_id":"bob","tenant":"acme","state":"online","version":"7"}}`,

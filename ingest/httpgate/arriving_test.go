@@ -72,16 +72,3 @@ func TestOneCallersUnreadBodiesAreBounded(t *testing.T) {
 		}
 	})
 }
-
-func TestHidingHasPlacesOfItsOwn(t *testing.T) {
-	t.Parallel()
-	cfg := config()
-	cfg.HTTP.MaxRequests = 1
-	inBubble(t, cfg, func(d endpoint) {
-		d.log.Delay = time.Second
-		go d.post(twoBeats)
-		synctest.Wait()
-		d.wants(d.send(http.MethodPut, "/presence/1/visibility", `{"visibility":"nobody"}`), 200, "")
-		pass(time.Second)
-	})
-}

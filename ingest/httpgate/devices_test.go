@@ -1,18 +1,13 @@
 package httpgate_test
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
-	"github.com/stillhere/stillhere/internal/testkit/beattest"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // beatsOf is a body with n beats of as many devices of user 1.
@@ -22,14 +17,6 @@ func beatsOf(n, devices int) string {
 		beats[i] = fmt.Sprintf(`{"user_id":1,"device_id":%d}`, 1+i%devices)
 	}
 	return `{"beats":[` + strings.Join(beats, ",") + `]}`
-}
-
-// as makes a request of a caller.
-func (d endpoint) as(c *ingest.Caller, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats", strings.NewReader(body))
-	w := httptest.NewRecorder()
-	d.mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), c)))
-	return w
 }
 
 func TestAUsersTokenHasAtMost32DevicesInARequestAndOthersHaveAny(t *testing.T) {
@@ -49,17 +36,10 @@ func TestAUsersTokenHasAtMost32DevicesInARequestAndOthersHaveAny(t *testing.T) {
 
 func TestAnotherPolicysMaxDevicesHoldsForTheNextRequest(t *testing.T) {
 	t.Parallel()
-	g, err := httpgate.New(config(), &beattest.Log{Partitions: partitions}, ingest.NewMetrics(nil))
-	must.Do(t, err)
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	defer func() { _ = g.Run(over) }() // ends what New began
-	mux := http.NewServeMux()
-	g.Routes(mux)
 	other := config()
 	other.HTTP.MaxDevices = 2
-	g.Follow(other)
-	w := endpoint{t: t, mux: mux}.as(&ingest.Caller{User: 1}, beatsOf(3, 3))
+	d := open(t, config(), func(g *httpgate.Gate) { g.Follow(other) })
+	w := d.as(&ingest.Caller{User: 1}, beatsOf(3, 3))
 	if !strings.Contains(w.Body.String(), "at most 2 devices") || w.Code != 400 {
 		t.Errorf("3 devices of one user are answered %d %s", w.Code, w.Body)
 	}

@@ -7,40 +7,21 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
-	"github.com/stillhere/stillhere/internal/testkit/beattest"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestAnErasureIsAnsweredWithTheDayOnWhichTheLastCopyIsGone(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // it is midnight, 2000-01-01
-		log := &beattest.Log{Partitions: partitions}
-		g, err := httpgate.New(config(), log, ingest.NewMetrics(nil))
-		must.Do(t, err)
-		var unknown error
-		g.Erases(func(context.Context) (admin.Copies, error) {
-			return admin.Copies{Note: "when it rains", Stay: map[string]time.Duration{"a": 10 * time.Minute, "b": 31 * 24 * time.Hour,
-				"x.status": 24 * time.Hour}}, unknown
-		})
-		mux := http.NewServeMux()
-		g.Routes(mux)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- g.Run(ctx) }()
+	var unknown error
+	inBubble(t, config(), func(d endpoint) { // it is midnight, 2000-01-01
 		erase := func(id string, caller *ingest.Caller) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(http.MethodDelete, "/presence/"+id, nil)
-			w := httptest.NewRecorder()
-			mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), caller)))
-			return w
+			return d.by(caller, http.MethodDelete, "/presence/"+id, "")
 		}
-		d := endpoint{t: t}
 		const receipt = `{"user_id":"42","erased_at":"2000-01-01T00:00:00.000Z","last_copy_gone_on":"2000-02-02",` +
 			`"topics":{"a":"2000-01-02","b":"2000-02-02","x.status":"2000-02-02"},"note":"when it rains"}` // the status names the erasure
 		d.wants(erase("42", nil), 200, receipt)
@@ -50,39 +31,29 @@ func TestAnErasureIsAnsweredWithTheDayOnWhichTheLastCopyIsGone(t *testing.T) {
 		unknown = errors.New("topic b keeps records for ever")
 		d.wants(erase("42", &ingest.Caller{Any: true}), 503, "")
 		unknown = nil
-		if n := len(log.Written()); n != 1 {
+		if n := len(d.log.Written()); n != 1 {
 			t.Fatalf("%d records, want 1", n)
 		}
 		d.wants(erase("43", &ingest.Caller{User: 43}), 200, "")
 		day := schemas.MillisOf(time.Date(2000, 2, 2, 0, 0, 0, 0, time.UTC))
-		for i, w := range log.Written() {
+		for i, w := range d.log.Written() {
 			if want := schemas.UserID(42 + i); w.Erased != want || w.Until != day || string(w.Key) != string(want.Key()) {
 				t.Errorf("record %d is %+v", i, w)
 			}
 		}
-		log.Away(true)
+		d.log.Away(true)
 		d.wants(erase("42", nil), 503, "")
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// erasing runs a test with an endpoint that erases, in virtual time.
-func erasing(t *testing.T, cfg ingest.Config, test func(d endpoint)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		d := endpoint{t: t, log: &beattest.Log{Partitions: partitions}}
-		d.mux, d.stop = startWith(t, cfg, d.log, func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
-		test(d)
-		d.stop()
+	}, func(g *httpgate.Gate) {
+		g.Erases(func(context.Context) (admin.Copies, error) {
+			return admin.Copies{Note: "when it rains", Stay: map[string]time.Duration{"a": 10 * time.Minute, "b": 31 * 24 * time.Hour,
+				"x.status": 24 * time.Hour}}, unknown
+		})
 	})
 }
 
 func TestAnErasureIsSpreadWhenKafkaHasItAndDoneWhateverBecomesOfThat(t *testing.T) {
 	t.Parallel()
-	erasing(t, byName(), func(d endpoint) {
+	inBubble(t, byName(), func(d endpoint) {
 		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 200, "")
 		ann := people.ID("", "ann")
 		if w := d.log.Written(); len(w) != 2 || w[0].Erased != ann || !slices.Equal(w[1].Spread, []schemas.UserID{ann}) {
@@ -95,11 +66,11 @@ func TestAnErasureIsSpreadWhenKafkaHasItAndDoneWhateverBecomesOfThat(t *testing.
 		if w := d.log.Written(); len(w) != 3 || w[2].Erased != ann {
 			t.Errorf("written is %+v", w)
 		}
-	})
-	erasing(t, config(), func(d endpoint) {
+	}, erases)
+	inBubble(t, config(), func(d endpoint) {
 		d.wants(d.send(http.MethodDelete, "/presence/7", ""), 200, "")
 		if w := d.log.Written(); len(w) != 1 || w[0].Erased != 7 {
 			t.Errorf("in int mode written is %+v", w)
 		}
-	})
+	}, erases)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
@@ -38,26 +39,19 @@ func config() ingest.Config {
 	return cfg
 }
 
-func open(t *testing.T, cfg ingest.Config) endpoint {
+func open(t *testing.T, cfg ingest.Config, more ...func(*httpgate.Gate)) endpoint {
 	t.Helper()
 	log := &beattest.Log{Partitions: partitions}
-	mux, stop := start(t, cfg, log)
+	mux, stop := start(t, cfg, log, more...)
 	t.Cleanup(stop)
 	return endpoint{t, mux, log, stop}
 }
 
-// start runs a gate. stop ends it and waits; it may be called twice.
-func start(tb testing.TB, cfg ingest.Config, log beat.Appender) (mux *http.ServeMux, stop func()) {
-	tb.Helper()
-	return startWith(tb, cfg, log, nil)
-}
-
-// startWith is start for a gate that erases, and is set up by more.
-func startWith(tb testing.TB, cfg ingest.Config, log beat.Appender, copies httpgate.Copies, more ...func(*httpgate.Gate)) (mux *http.ServeMux, stop func()) {
+// start runs a gate that is set up by more. stop ends it and waits; it may be called twice.
+func start(tb testing.TB, cfg ingest.Config, log beat.Appender, more ...func(*httpgate.Gate)) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
 	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
 	must.Do(tb, err)
-	g.Erases(copies)
 	for _, set := range more {
 		set(g)
 	}
@@ -75,10 +69,10 @@ func startWith(tb testing.TB, cfg ingest.Config, log beat.Appender, copies httpg
 }
 
 // inBubble runs a test with an endpoint in virtual time.
-func inBubble(t *testing.T, cfg ingest.Config, test func(d endpoint)) {
+func inBubble(t *testing.T, cfg ingest.Config, test func(d endpoint), more ...func(*httpgate.Gate)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := open(t, cfg)
+		d := open(t, cfg, more...)
 		test(d)
 		d.stop()
 	})
@@ -94,15 +88,30 @@ func named(id string, n int, beats string) string {
 	return fmt.Sprintf(`{"gateway_id":%q,"gateway_epoch":"%d","beats":[%s]}`, id, epoch(n), beats)
 }
 
+// erases makes a gate erase users.
+func erases(g *httpgate.Gate) {
+	g.Erases(func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
+}
+
 // send makes a request; headers are pairs.
 func (d endpoint) send(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	return d.by(nil, method, path, body, headers...)
+}
+
+// by makes a request of a caller.
+func (d endpoint) by(c *ingest.Caller, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	d.mux.ServeHTTP(w, r)
+	d.mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), c)))
 	return w
+}
+
+// as posts heartbeats of a caller.
+func (d endpoint) as(c *ingest.Caller, body string) *httptest.ResponseRecorder {
+	return d.by(c, http.MethodPost, "/presence/heartbeats", body)
 }
 
 func (d endpoint) post(body string, headers ...string) *httptest.ResponseRecorder {

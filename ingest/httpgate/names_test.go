@@ -1,7 +1,6 @@
 package httpgate_test
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
@@ -153,9 +151,7 @@ func (d endpoint) refusal(w *httptest.ResponseRecorder) string {
 // TestACallerOfOneTenantReachesNobodyOfAnother tries everything that ingest does.
 func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 	t.Parallel()
-	log := &beattest.Log{Partitions: partitions}
-	mux, stop := startWith(t, byName(), log, func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
-	t.Cleanup(stop)
+	d := open(t, byName(), erases)
 	of := func(tenant string) schemas.UserID { return people.ID(tenant, "ann") }
 	user := func(tenant string) ingest.Caller {
 		return ingest.Caller{User: of(tenant), Name: schemas.Name{Tenant: tenant, Text: "ann"}, Tenant: tenant, Bound: true}
@@ -181,10 +177,8 @@ func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 				{http.MethodPut, "/presence/ann/visibility" + query, hide},
 				{http.MethodDelete, "/presence/ann" + query, ""},
 			} {
-				before := len(log.Written())
-				r := httptest.NewRequest(request[0], request[1], strings.NewReader(request[2]))
-				w := httptest.NewRecorder()
-				mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &caller)))
+				before := len(d.log.Written())
+				w := d.by(&caller, request[0], request[1], request[2])
 				gateway := caller.Gateway != "" && !caller.Any
 				want := 2
 				switch {
@@ -194,7 +188,7 @@ func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 				if w.Code/100 != want {
 					t.Errorf("%s, %v: got %d %s", who, request, w.Code, w.Body)
 				}
-				for _, written := range log.Written()[before:] {
+				for _, written := range d.log.Written()[before:] {
 					reached := max(written.User, written.Erased)
 					for _, beat := range written.Beats {
 						reached = beat.User
@@ -213,9 +207,7 @@ func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 
 func TestAGatewayOfSeveralTenantsNamesOneOfThemInEachRequestOrBeat(t *testing.T) {
 	t.Parallel()
-	log := &beattest.Log{Partitions: partitions}
-	mux, stop := start(t, byName(), log)
-	t.Cleanup(stop)
+	d := open(t, byName())
 	several := &ingest.Caller{Gateway: "gw", Tenants: []string{"acme", "other-one"}, Bound: true}
 	message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{{Name: "ann", Device: "d", Tenant: "acme"}, {Name: "ann", Device: "d", Tenant: "evil"}}})
 	must.Do(t, err)
@@ -233,17 +225,16 @@ func TestAGatewayOfSeveralTenantsNamesOneOfThemInEachRequestOrBeat(t *testing.T)
 		{"?tenant=evil", `{"beats":[` + annOfAcme + `]}`, 403, "tenant_not_allowed tenant"},
 		{"", string(message), 403, "tenant_not_allowed beats[1].tenant"},
 	} {
-		r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats"+c.query, strings.NewReader(c.body))
+		kind := "application/json"
 		if c.body[0] != '{' {
-			r.Header.Set("Content-Type", "application/protobuf")
+			kind = "application/protobuf"
 		}
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), several)))
-		if got := (endpoint{t: t}).refusal(w); w.Code != c.status || got != c.fault {
+		w := d.by(several, http.MethodPost, "/presence/heartbeats"+c.query, c.body, "Content-Type", kind)
+		if got := d.refusal(w); w.Code != c.status || got != c.fault {
 			t.Errorf("%s %q: %d %s, want %d %s", c.query, c.body, w.Code, got, c.status, c.fault)
 		}
 	}
-	for _, written := range log.Written() {
+	for _, written := range d.log.Written() {
 		if id := string(written.Gateway); id != "" && (!strings.HasPrefix(id, "+") || !strings.HasSuffix(id, "/gw")) {
 			t.Errorf("the frames are of gateway %q", id)
 		}
@@ -252,16 +243,11 @@ func TestAGatewayOfSeveralTenantsNamesOneOfThemInEachRequestOrBeat(t *testing.T)
 
 func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
 	t.Parallel()
-	log := &beattest.Log{Partitions: partitions}
-	mux, stop := start(t, byName(), log)
-	t.Cleanup(stop)
+	d := open(t, byName())
 	for tenant, want := range map[string]schemas.GatewayID{"": "gw", "acme": "acme/gw"} {
-		before := len(log.Written())
-		r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats",
-			strings.NewReader(named("gw", 1, `{"user_id":"ann","device_id":1}`)))
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &ingest.Caller{Gateway: "gw", Tenant: tenant, Bound: tenant != ""})))
-		if got := log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != want {
+		before := len(d.log.Written())
+		w := d.as(&ingest.Caller{Gateway: "gw", Tenant: tenant, Bound: tenant != ""}, named("gw", 1, `{"user_id":"ann","device_id":1}`))
+		if got := d.log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != want {
 			t.Errorf("%q: %d %s, %+v", tenant, w.Code, w.Body, got)
 		}
 	}
@@ -270,20 +256,16 @@ func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
 // A bye ends devices of its own gateway only, so beats with a gateway's token are the gateway's.
 func TestBeatsWithAGatewaysTokenThatNameNoGatewayAreOfNoneOfItsProcesses(t *testing.T) {
 	t.Parallel()
-	log := &beattest.Log{Partitions: partitions}
-	mux, stop := start(t, config(), log)
-	t.Cleanup(stop)
+	d := open(t, config())
 	for name, c := range map[string]struct {
 		caller *ingest.Caller
 		want   schemas.GatewayID
 	}{
 		"gateway": {&ingest.Caller{Gateway: "gw"}, "gw"}, "administrator": {&ingest.Caller{Gateway: "gw", Any: true}, ""}, "user": {&ingest.Caller{User: 1}, ""},
 	} {
-		before := len(log.Written())
-		r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats", strings.NewReader(`{"beats":[{"user_id":1,"device_id":7,"bye":true}]}`))
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), c.caller)))
-		if got := log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != c.want || got[0].Epoch != 0 {
+		before := len(d.log.Written())
+		w := d.as(c.caller, `{"beats":[{"user_id":1,"device_id":7,"bye":true}]}`)
+		if got := d.log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != c.want || got[0].Epoch != 0 {
 			t.Errorf("%s: %d %s, %+v", name, w.Code, w.Body, got)
 		}
 	}
@@ -291,29 +273,21 @@ func TestBeatsWithAGatewaysTokenThatNameNoGatewayAreOfNoneOfItsProcesses(t *test
 
 func TestAGatewayOfTheDefaultTenantCannotPassForAnotherTenants(t *testing.T) {
 	t.Parallel()
-	log := &beattest.Log{Partitions: partitions}
-	mux, stop := start(t, byName(), log)
-	t.Cleanup(stop)
-	r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats",
-		strings.NewReader(named("acme/gw", 1, `{"user_id":"ann","device_id":1}`)))
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &ingest.Caller{Gateway: "acme/gw", Bound: true})))
-	if w.Code != 403 || len(log.Written()) > 0 {
-		t.Errorf("%d %s, written %+v", w.Code, w.Body, log.Written())
+	d := open(t, byName())
+	w := d.as(&ingest.Caller{Gateway: "acme/gw", Bound: true}, named("acme/gw", 1, `{"user_id":"ann","device_id":1}`))
+	if w.Code != 403 || len(d.log.Written()) > 0 {
+		t.Errorf("%d %s, written %+v", w.Code, w.Body, d.log.Written())
 	}
 }
 
 func TestAnswersCallUsersAsRequestsDo(t *testing.T) {
 	t.Parallel()
-	log := &beattest.Log{Partitions: partitions}
-	mux, stop := startWith(t, byName(), log, func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil })
-	t.Cleanup(stop)
-	d := endpoint{t: t, mux: mux}
+	d := open(t, byName(), erases)
 	const hide = `{"visibility":"nobody"}`
 	d.wants(d.send(http.MethodPut, "/presence/a%2Fb/visibility", hide), 200, `{"user_id":"a/b","visibility":"nobody"}`)
 	d.wants(d.send(http.MethodPut, "/presence/42/visibility?tenant=acme", hide), 200,
 		`{"user_id":"42","tenant":"acme","visibility":"nobody"}`)
-	if got := names(log.Written()); got[people.ID("acme", "42")] != (schemas.Name{Tenant: "acme", Text: "42"}) || len(got) != 2 {
+	if got := names(d.log.Written()); got[people.ID("acme", "42")] != (schemas.Name{Tenant: "acme", Text: "42"}) || len(got) != 2 {
 		t.Errorf("the names are %+v", got)
 	}
 	if w := d.send(http.MethodDelete, "/presence/a%2Fb?tenant=acme", ""); !strings.HasPrefix(w.Body.String(), `{"user_id":"a/b","tenant":"acme","erased_at":`) {

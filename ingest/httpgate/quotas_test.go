@@ -11,9 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/ingest/httpgate"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/tenants"
-	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
@@ -25,11 +23,9 @@ func bounded(t *testing.T, quotas schemas.TenantQuotas, test func(d endpoint, ac
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		accounts := tenantstest.Accounts(t, schemas.Tenant{Name: "acme", Quotas: quotas})
-		log := &beattest.Log{Partitions: partitions}
-		copies := func(context.Context) (admin.Copies, error) { return admin.Copies{}, nil }
-		mux, stop := startWith(t, byName(), log, copies, func(g *httpgate.Gate) { g.BoundTenants(accounts) })
-		test(endpoint{t, mux, log, stop}, accounts)
-		stop()
+		d := open(t, byName(), erases, func(g *httpgate.Gate) { g.BoundTenants(accounts) })
+		test(d, accounts)
+		d.stop()
 	})
 }
 

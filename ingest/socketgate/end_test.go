@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,10 +13,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/socketgate"
-	"github.com/stillhere/stillhere/internal/beat"
-	"github.com/stillhere/stillhere/internal/testkit/beattest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -53,11 +47,7 @@ func TestStopAsksClientsToReconnectAndIsNoBye(t *testing.T) {
 			t.Errorf("%d different delays for 20 clients", len(delays))
 		}
 		d.expect()
-		_, answer, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+phone,
-			&websocket.DialOptions{HTTPClient: d.http})
-		if err == nil || answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
-			t.Errorf("got %v, %v after the stop", answer, err)
-		}
+		d.refuses(phone, http.StatusServiceUnavailable)
 	})
 }
 
@@ -133,11 +123,7 @@ func TestSocketsAreBounded(t *testing.T) {
 	cfg.Sockets.MaxSockets = 1
 	inBubble(t, cfg, nil, func(d endpoint) {
 		p := d.connect(phone)
-		_, answer, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+phone,
-			&websocket.DialOptions{HTTPClient: d.http})
-		if err == nil || answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
-			t.Errorf("got %v, %v", answer, err)
-		}
+		d.refuses(phone, http.StatusServiceUnavailable)
 		p.close(websocket.StatusNormalClosure)
 		d.connect(phone).abortAll()
 	})
@@ -159,94 +145,13 @@ func TestOnlyAllowedOriginsComeIn(t *testing.T) {
 	cfg := config()
 	cfg.AllowedOrigins = []string{"https://*.example.org"}
 	inBubble(t, cfg, nil, func(d endpoint) {
-		for origin, allowed := range map[string]bool{
-			"": true, "http://presence.example": true, "https://app.example.org": true,
-			"https://evil.example": false, "http://app.example.org": false, "null": false,
-		} {
-			header := http.Header{}
-			if origin != "" {
-				header.Set("Origin", origin)
-			}
-			conn, answer, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+phone,
-				&websocket.DialOptions{HTTPClient: d.http, HTTPHeader: header})
-			if allowed != (err == nil) || !allowed && answer.StatusCode != http.StatusForbidden {
-				t.Errorf("%q: got %v, %v", origin, answer, err)
-			}
-			if err == nil {
-				_ = conn.CloseNow()
+		for _, origin := range []string{"http://presence.example", "https://app.example.org"} {
+			d.connect(phone, func(o *websocket.DialOptions) { o.HTTPHeader = http.Header{"Origin": {origin}} }).abortAll()
+		}
+		for _, origin := range []string{"https://evil.example", "http://app.example.org", "null"} {
+			if answer := d.refused(phone, origin); answer.StatusCode != http.StatusForbidden {
+				t.Errorf("%q: got %v", origin, answer)
 			}
 		}
 	})
-}
-
-// TestSocketToFrameOverTCP goes from a socket through the buffer to the log, in real time.
-func TestSocketToFrameOverTCP(t *testing.T) {
-	t.Parallel()
-	took := make(chan beattest.Written, 1000)
-	log := &beattest.Log{Partitions: 4, Took: func(w beattest.Written) { took <- w }}
-	c, err := beat.New(beat.Config{GatewayID: "ingest-1", Partitions: 4}, log)
-	must.Do(t, err)
-	gate, err := socketgate.New(config(), c, nil, ingest.NewMetrics(nil))
-	must.Do(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- gate.Run(ctx) }()
-	mux := http.NewServeMux()
-	gate.Routes(mux)
-	server := httptest.NewServer(mux)
-	defer server.Close()
-
-	plain, err := server.Client().Get(server.URL + "/presence/connect?" + phone)
-	if err != nil || plain.StatusCode != http.StatusUpgradeRequired {
-		t.Fatalf("got %v, %v without an upgrade", plain, err)
-	}
-	plain.Body.Close()
-	dial := func(query string) *websocket.Conn {
-		conn, _, err := websocket.Dial(t.Context(), server.URL+"/presence/connect?"+query, nil)
-		must.Do(t, err)
-		return conn
-	}
-	leaves, stays := dial(phone), dial("user_id=2&device_id=8")
-	if _, m, err := leaves.Read(t.Context()); err != nil || string(m) != hello {
-		t.Fatalf("got %s, %v", m, err)
-	}
-	saw := func(all []schemas.Beat, user schemas.UserID, bye bool) bool {
-		return slices.ContainsFunc(all, func(b schemas.Beat) bool { return b.User == user && b.Bye == bye })
-	}
-	deadline, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	await := func(user schemas.UserID, bye bool) {
-		t.Helper()
-		for !saw(log.Beats(), user, bye) {
-			select {
-			case <-took:
-			case <-deadline.Done():
-				t.Fatalf("no beat of user %d with bye %t", user, bye)
-			}
-		}
-	}
-	await(1, false)
-	await(2, false)
-	must.Do(t, leaves.Close(websocket.StatusNormalClosure, ""))
-	await(1, true)
-	reading := make(chan error, 1)
-	go func() {
-		for {
-			if _, _, err := stays.Read(deadline); err != nil {
-				reading <- err
-				return
-			}
-		}
-	}()
-	stop()
-	must.Do(t, <-done)
-	if err := <-reading; websocket.CloseStatus(err) != websocket.StatusGoingAway {
-		t.Fatalf("ended with %v, want 1001", err)
-	}
-	must.Do(t, c.Close(deadline))
-	written := log.Written()
-	last := written[len(written)-1]
-	if !last.Draining || last.Partition != schemas.PartitionOf(2, 4) || saw(log.Beats(), 2, true) {
-		t.Fatalf("got %+v last, want the draining frame and no bye of user 2", last)
-	}
 }

@@ -3,7 +3,6 @@ package socketgate_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/testkit/must"
+	"github.com/stillhere/stillhere/internal/testkit/pipe"
 	"github.com/stillhere/stillhere/internal/testkit/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -70,34 +70,6 @@ func (r *recorder) take() []said {
 	return all
 }
 
-// pipes is a listener whose connections are made in memory, so that it works in
-// a bubble of virtual time.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (p pipes) Close() error   { close(p.closed); return nil }
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
-
-func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // endpoint is a gate behind a server in virtual time.
 type endpoint struct {
 	t     *testing.T
@@ -130,7 +102,7 @@ func inBubbleOf(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, quo
 		}
 		mux := http.NewServeMux()
 		g.Routes(mux)
-		listener := pipes{make(chan net.Conn), make(chan struct{})}
+		listener := pipe.Listen()
 		server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
@@ -147,7 +119,7 @@ func inBubbleOf(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, quo
 			}
 		}()
 		stop := func() { cancel(); <-stopped }
-		transport := &http.Transport{DialContext: listener.dial}
+		transport := &http.Transport{DialContext: listener.DialContext}
 		test(endpoint{t, beats, &http.Client{Transport: transport}, stop})
 		stop()
 		transport.CloseIdleConnections()
@@ -189,6 +161,30 @@ func (d endpoint) connect(query string, options ...func(*websocket.DialOptions))
 	}()
 	synctest.Wait()
 	return p
+}
+
+// refused is the answer to a connect that must have another status than 101.
+func (d endpoint) refused(query, origin string) *http.Response {
+	d.t.Helper()
+	header := http.Header{}
+	if origin != "" {
+		header.Set("Origin", origin)
+	}
+	conn, answer, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+query,
+		&websocket.DialOptions{HTTPClient: d.http, HTTPHeader: header})
+	if err == nil {
+		_ = conn.CloseNow()
+		d.t.Errorf("%s of origin %q is answered 101", query, origin)
+	}
+	return answer
+}
+
+// refuses fails unless a connect is answered with a status, and when to come again.
+func (d endpoint) refuses(query string, status int) {
+	d.t.Helper()
+	if answer := d.refused(query, ""); answer.StatusCode != status || answer.Header.Get("Retry-After") == "" {
+		d.t.Errorf("%s is answered %+v, want %d", query, answer, status)
+	}
 }
 
 func (p *peer) say(message string) {
