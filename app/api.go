@@ -6,64 +6,49 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/lastseen/query"
-	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
-type apiDeps struct {
-	base
-	reader *query.Reader
-	view   *redisview.View
-	store  durableStore
-	stream *live.Server
-	access *decision // nil: no restrictions
-	keys   *cursor.Keys
-	graph  *graph.Store // nil: there is none
-}
-
 // newAPI answers reads and serves the live stream.
-func newAPI(d apiDeps) (component, error) {
-	statuses, err := openStatuses(d.cluster, d.log)
+func (b *builder) newAPI() (component, error) {
+	statuses, err := openStatuses(b.cluster, b.log)
 	if err != nil {
 		return component{}, err
 	}
-	reads := query.NewServer(d.reader, d.log)
-	users := d.cluster.Users
+	reads := query.NewServer(b.reader, b.log)
+	users := b.cluster.Users
 	reads.SetUsers(users, func(r *http.Request, given []string) (string, error) {
 		tenant, err := ingest.TenantGiven(r, users, given)
-		if over := d.accounts.Of(tenant).Read(1); err == nil && over != nil {
+		if over := b.accounts.Of(tenant).Read(1); err == nil && over != nil {
 			err = over
 		}
 		return tenant, err
 	})
 	reads.SetBound(ingest.IsBound)
-	if d.access != nil {
-		reads.SetAccess(d.access)
+	if b.decision != nil {
+		reads.SetAccess(b.decision)
 	}
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r, users), Admin: isAdmin(r)} })
-	reads.SetCharge(d.charge)
-	reads.SetKeys(d.keys)
-	reads.SetExport(Export{Named: d.cluster.Users.Text(), Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
+	reads.SetCharge(b.charge)
+	reads.SetKeys(b.keys)
+	reads.SetExport(Export{Named: b.cluster.Users.Text(), Store: b.store, Graph: b.graph, Status: statuses.Of}.Write)
 	return closing("reader of statuses", statuses.Close).with(component{
-		checks: []check{{name: "reads", ready: d.answersReads}},
-		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", d.stream) }},
+		checks: []check{{name: "reads", ready: b.answersReads}},
+		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", b.stream) }},
 	}), nil
 }
 
 // answersReads is nil if a read is answered: from Redis or, as reads do when it takes too
 // long, from the durable store.
-func (d apiDeps) answersReads(ctx context.Context) error {
-	quick, cancel := context.WithTimeout(ctx, d.config.Lastseen.RedisTimeout)
+func (b *builder) answersReads(ctx context.Context) error {
+	quick, cancel := context.WithTimeout(ctx, b.config.Lastseen.RedisTimeout)
 	defer cancel()
-	redis := d.view.Ping(quick)
+	redis := b.view.Ping(quick)
 	if redis == nil {
 		return nil
 	}
-	if store := d.store.Ping(ctx); store != nil {
+	if store := b.store.Ping(ctx); store != nil {
 		return errors.Join(redis, store)
 	}
 	return nil
@@ -75,16 +60,16 @@ const idsPerRequest = 50
 
 // charge takes the ids of a batch read from the limit of a user and from the quota of its tenant. Both have counted the
 // request once.
-func (d apiDeps) charge(r *http.Request, ids int) (wait time.Duration, most int, over error) {
+func (b *builder) charge(r *http.Request, ids int) (wait time.Duration, most int, over error) {
 	requests := (ids + idsPerRequest - 1) / idsPerRequest
 	if caller := ingest.CallerOf(r.Context()); caller.IsPlainUser() && caller.Charge != nil {
 		if wait, most = caller.Charge(requests); wait > 0 || most > 0 {
 			return wait, most * idsPerRequest, nil
 		}
 	}
-	if d.accounts != nil && requests > 1 {
-		tenant, err := ingest.TenantOf(r, d.cluster.Users)
-		if over := d.accounts.Of(tenant).Read(requests - 1); err == nil && over != nil {
+	if b.accounts != nil && requests > 1 {
+		tenant, err := ingest.TenantOf(r, b.cluster.Users)
+		if over := b.accounts.Of(tenant).Read(requests - 1); err == nil && over != nil {
 			return 0, 0, over
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -183,11 +182,11 @@ var instanceName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 // Check reports everything that is wrong with the settings of a role, joined, as
 // Run does before it starts anything.
 func Check(name string, config Config) error {
-	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name })
-	if i < 0 {
-		return fmt.Errorf("there is no role %q", name)
+	role, err := roleOf(name)
+	if err != nil {
+		return err
 	}
-	return config.validate(Roles[i])
+	return config.validate(role)
 }
 
 // validate reports everything that is wrong with the settings that a role needs, joined.
@@ -244,14 +243,14 @@ func (c Config) validateSigned(r Role) error {
 
 // DescribeSigning says in a line whether a role signs heartbeats, and requires signed ones; "": it has none.
 func DescribeSigning(name string, c Config) string {
-	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name && r.signs })
+	role, unknown := roleOf(name)
 	cluster, err := c.Kafka.cluster()
 	switch {
-	case i < 0 || err != nil:
+	case unknown != nil || !role.signs || err != nil:
 		return ""
 	case cluster.Keys != nil:
 		return "heartbeats are signed, and unsigned ones refused; masters: " + cluster.Keys.Fingerprints()
-	case c.unsignedRisk(Roles[i]):
+	case c.unsignedRisk(role):
 		return unsigned + "; set --frame-keys"
 	}
 	return "heartbeats are not signed, and detectors take them from any producer"

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/publish"
-	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
-	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -28,68 +25,60 @@ const (
 // liveMaxAge: to a socket older deliveries are no news.
 const liveMaxAge = time.Minute
 
-type fanoutDeps struct {
-	base
-	bus     *redisbus.Bus
-	graph   *graph.Store // of newFollowerFanout
-	origin  *origin.Origin
-	metrics *fanout.Metrics
-}
-
 // newFanout publishes changes to viewers.
-func newFanout(d fanoutDeps) (component, error) {
-	handler := publish.New(d.bus, d.config.Fanout, d.metrics)
-	return transitionLoop(d.base, d.origin, d.cluster, "publisher", publishGroup, handler, consumer.FromEnd()), nil
+func (b *builder) newFanout() component {
+	handler := publish.New(b.bus, b.config.Fanout, b.useFanoutMetrics())
+	return transitionLoop(b.base, b.origin, b.cluster, "publisher", publishGroup, handler, consumer.FromEnd())
 }
 
 // newFollowerFanout writes deliveries for followers.
-func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err error) {
-	jobs, err := d.producer.Partitions(ctx, schemas.Fanout)
+func (b *builder) newFollowerFanout(ctx context.Context) (c component, err error) {
+	jobs, err := b.producer.Partitions(ctx, schemas.Fanout)
 	if err != nil {
 		return c, err
 	}
-	deliveries, err := d.producer.Partitions(ctx, schemas.Deliveries)
+	deliveries, err := b.producer.Partitions(ctx, schemas.Deliveries)
 	if err != nil {
 		return c, err
 	}
-	config := d.config.Expand
+	config := b.config.Expand
 	cache := graph.NewCache(graph.CacheConfig{Most: config.HighFollower, IDs: config.CacheFollowers, TTL: config.CacheTTL,
-		Listed: config.Mode == expand.Listed}, d.graph, d.log)
+		Listed: config.Mode == expand.Listed}, b.graph, b.log)
 	present, newest := shown.NewSet(), expand.NewNewest()
-	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: d.graph, Online: present, Newest: newest,
-		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
-	if d.cluster.Users.Text() {
-		deps.Names = d.graph
+	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: b.graph, Online: present, Newest: newest,
+		Metrics: expand.NewMetrics(b.registry), Jobs: jobs, Deliveries: deliveries, Check: b.origin.Check}
+	if b.cluster.Users.Text() {
+		deps.Names = b.graph
 	}
-	statuses := consumer.New(d.cluster, onlineGroup, schemas.Statuses, shown.Checked(d.origin.CheckStatus), present,
-		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
-	known := consumer.New(d.cluster, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
-		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
+	statuses := consumer.New(b.cluster, onlineGroup, schemas.Statuses, shown.Checked(b.origin.CheckStatus), present,
+		b.producer, b.log, b.kafkaMetrics, consumer.WithoutGroup())
+	known := consumer.New(b.cluster, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
+		b.producer, b.log, b.kafkaMetrics, consumer.WithoutGroup())
 	c.services = []service{{"graph cache", loops, cache.Run}, {"online users", loops, statuses.Run}, {"newest jobs", loops, known.Run}}
 	ready := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
 
-	c = c.with(followerLoop(d.base, "follower planner", plannerGroup, schemas.Transitions, plannerPoll, ready,
+	c = c.with(followerLoop(b.base, "follower planner", plannerGroup, schemas.Transitions, plannerPoll, ready,
 		func(int32) processor.Task { return deps.NewPlanner() }, schemas.Fanout, schemas.Deliveries))
-	c = c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
+	c = c.with(followerLoop(b.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
 		func(int32) processor.Task { return deps.NewWorker() }, schemas.Deliveries))
-	live, err := newLiveDeliveries(d, present, statuses.Ready)
+	live, err := b.newLiveDeliveries(present, statuses.Ready)
 	return c.with(live), err
 }
 
 // newLiveDeliveries sends deliveries to the sockets of followers that asked for them.
-func newLiveDeliveries(d fanoutDeps, known *shown.Set, ready func() error) (component, error) {
+func (b *builder) newLiveDeliveries(known *shown.Set, ready func() error) (component, error) {
 	config := delivery.Defaults()
-	config.HiddenOffline, config.MaxAge = d.config.HiddenOffline, liveMaxAge
-	deliverer, err := delivery.NewConsumer(config, channel.NewLive(d.bus).Deliver, known.HiddenAfter,
+	config.HiddenOffline, config.MaxAge = b.config.HiddenOffline, liveMaxAge
+	deliverer, err := delivery.NewConsumer(config, channel.NewLive(b.bus).Deliver, known.HiddenAfter,
 		func(ctx context.Context, r *schemas.Record, reason error) error {
-			return d.producer.SendToDeadLetter(ctx, schemas.Deliveries, liveGroup, r, reason)
-		}, delivery.NewMetrics(d.registry), d.log)
+			return b.producer.SendToDeadLetter(ctx, schemas.Deliveries, liveGroup, r, reason)
+		}, delivery.NewMetrics(b.registry), b.log)
 	if err != nil {
 		return component{}, err
 	}
 	deliverer.WithholdErased(known.ErasedAfter)
-	deliveries := consumer.New(d.cluster, liveGroup, schemas.Deliveries, delivery.Checked(d.origin.Check), deliverer,
-		d.producer, d.log, d.kafkaMetrics, consumer.FromEnd())
+	deliveries := consumer.New(b.cluster, liveGroup, schemas.Deliveries, delivery.Checked(b.origin.Check), deliverer,
+		b.producer, b.log, b.kafkaMetrics, consumer.FromEnd())
 	return loop("live deliveries", consumer.RunWhen(ready, deliveries.Run), deliveries.Ready), nil
 }
 

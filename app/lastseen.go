@@ -4,30 +4,16 @@ import (
 	"context"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/tick"
-	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
-	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-type lastseenDeps struct {
-	base
-	store   durableStore
-	graph   *graph.Store // nil: there is none
-	view    *redisview.View
-	bus     *redisbus.Bus
-	origin  *origin.Origin
-	metrics *lastseen.Metrics
-}
 
 // Both store offsets of their own, and have gauges of their partitions.
 var _, _ interface {
@@ -39,68 +25,69 @@ var _, _ interface {
 const seenEvery = 500 * time.Millisecond
 
 // newLastseen keeps the durable store and Redis up to date.
-func newLastseen(d lastseenDeps) (c component, err error) {
-	reader, err := kafka.NewReader(d.cluster, d.log)
+func (b *builder) newLastseen() (c component, err error) {
+	metrics := b.useLastseenMetrics()
+	reader, err := kafka.NewReader(b.cluster, b.log)
 	if err != nil {
 		return c, err
 	}
 	c = closing("status reader", reader.Close)
 	c.services = []service{
 		{"Redis eviction check", loops, func(ctx context.Context) error {
-			if err := d.view.CheckEviction(ctx); err != nil {
-				d.log.Warn("looking whether Redis drops keys", "error", err)
+			if err := b.view.CheckEviction(ctx); err != nil {
+				b.log.Warn("looking whether Redis drops keys", "error", err)
 			}
 			<-ctx.Done()
 			return nil
 		}},
-		{"awaited log epochs", loops, func(ctx context.Context) error { return d.metrics.Awaited.Run(ctx, d.log) }},
+		{"awaited log epochs", loops, func(ctx context.Context) error { return metrics.Awaited.Run(ctx, b.log) }},
 		{"store maintenance", loops, func(ctx context.Context) error {
-			return d.store.Run(ctx, func(err error) { d.log.Warn("maintaining the store", "error", err) })
+			return b.store.Run(ctx, func(err error) { b.log.Warn("maintaining the store", "error", err) })
 		}},
 	}
-	batches := d.cluster
-	batches.MaxPollRecords = d.config.Lastseen.SinkRows // a batch is one transaction of the store
-	var rows store.Writer = d.store
-	if d.graph != nil {
-		rows = erasingGraph{d.store, d.graph}
+	batches := b.cluster
+	batches.MaxPollRecords = b.config.Lastseen.SinkRows // a batch is one transaction of the store
+	var rows store.Writer = b.store
+	if b.graph != nil {
+		rows = erasingGraph{b.store, b.graph}
 	}
-	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(rows, d.config.Lastseen, d.metrics), consumer.MinBatchInterval(d.config.Lastseen.SinkEvery)))
+	c = c.with(transitionLoop(b.base, b.origin, batches, "sink", sinkGroup, sink.New(rows, b.config.Lastseen, metrics), consumer.MinBatchInterval(b.config.Lastseen.SinkEvery)))
 
-	seen := projector.NewSeen(d.view, d.config.Lastseen, d.metrics)
-	if d.cluster.Users.Text() {
+	seen := projector.NewSeen(b.view, b.config.Lastseen, metrics)
+	if b.cluster.Users.Text() {
 		seen = seen.WithTenants()
 	}
-	heard := consumer.New(d.cluster, seenGroup, schemas.SeenHints, projector.DecodeSeen(d.partitions), seen, d.producer, d.log, d.kafkaMetrics,
+	heard := consumer.New(b.cluster, seenGroup, schemas.SeenHints, projector.DecodeSeen(b.partitions), seen, b.producer, b.log, b.kafkaMetrics,
 		consumer.FromEnd(), consumer.MinBatchInterval(seenEvery))
 	c = c.with(loop("seen", heard.Run, heard.Ready))
 
-	unsure := consumer.New(d.cluster, unsureGroup, schemas.Statuses, projector.DecodeUnsure(d.origin.CheckStatus),
-		projector.NewUnsure(d.view, d.config.Lastseen, d.metrics, d.bus.Reread), d.producer, d.log, d.kafkaMetrics, consumer.FromEnd())
+	unsure := consumer.New(b.cluster, unsureGroup, schemas.Statuses, projector.DecodeUnsure(b.origin.CheckStatus),
+		projector.NewUnsure(b.view, b.config.Lastseen, metrics, b.bus.Reread), b.producer, b.log, b.kafkaMetrics, consumer.FromEnd())
 	c = c.with(loop("unsure", unsure.Run, unsure.Ready))
 
-	if d.cluster.Users.Text() {
-		names := consumer.New(d.cluster, namesGroup, schemas.Names, sink.DecodeName(d.cluster.Users),
-			sink.NewNames(d.store, d.config.Lastseen), d.producer, d.log, d.kafkaMetrics)
+	if b.cluster.Users.Text() {
+		names := consumer.New(b.cluster, namesGroup, schemas.Names, sink.DecodeName(b.cluster.Users),
+			sink.NewNames(b.store, b.config.Lastseen), b.producer, b.log, b.kafkaMetrics)
 		c = c.with(loop("names", names.Run, names.Ready))
-		c.services = append(c.services, service{"history of tenants", loops, d.cleanTenants})
+		c.services = append(c.services, service{"history of tenants", loops, b.cleanTenants})
 	}
 
-	project := projector.New(d.view, newestStatuses(reader, d.origin.CheckStatus, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
-	return c.with(transitionLoop(d.base, d.origin, d.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
+	project := projector.New(b.view, newestStatuses(reader, b.origin.CheckStatus, b.log), b.config.Lastseen, metrics, b.log).WithStore(b.store)
+	return c.with(transitionLoop(b.base, b.origin, b.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
 }
 
 // cleanEvery is the time between two looks for changes that tenants do not keep any more.
 const cleanEvery = time.Minute
 
 // cleanTenants deletes them until ctx ends.
-func (d lastseenDeps) cleanTenants(ctx context.Context) error {
-	cleaner := store.Cleaner{Log: d.store, Days: func(tenant string) int { return d.tenants.Settings(tenant).HistoryDays },
+func (b *builder) cleanTenants(ctx context.Context) error {
+	cleaner := store.Cleaner{Log: b.store, Days: func(tenant string) int { return b.tenants.Settings(tenant).HistoryDays },
 		Grace:   store.EdgesFor,
-		Dropped: func(n int64) { d.metrics.TenantsDropped.Add(float64(n)) },
-		Pending: func(n int64) { d.metrics.TenantsPending.Set(float64(n)) }}
+		Dropped: func(n int64) { b.lastseenMetrics.TenantsDropped.Add(float64(n)) },
+		Pending: func(n int64) { b.lastseenMetrics.TenantsPending.Set(float64(n)) }}
 	for range tick.Now(ctx, cleanEvery) {
 		if err := cleaner.Clean(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			d.log.Warn("deleting changes that tenants do not keep any more failed; it is tried again within a minute", "error", err)
+			b.log.Warn("deleting changes that tenants do not keep any more failed; it is tried again within a minute", "error", err)
 		}
 	}
 	return nil

@@ -66,13 +66,12 @@ type statusReading struct {
 	check     func(*schemas.Record, *schemas.Status) error
 	log       *slog.Logger
 	partition int32
-	warn      rate.Sometimes
 }
 
 // read calls each for the records of users; status is nil for a tombstone, and for a status that stands
 // for one. Records that cannot be read are left out: one must not keep a whole partition from being rebuilt.
-func (s *statusReading) read(ctx context.Context, from, to int64, each func(offset int64, user schemas.UserID, status *schemas.Status) error) error {
-	s.warn = rate.Sometimes{First: 20, Interval: time.Second}
+func (s statusReading) read(ctx context.Context, from, to int64, each func(offset int64, user schemas.UserID, status *schemas.Status) error) error {
+	warn := rate.Sometimes{First: 20, Interval: time.Second}
 	return s.reader.Read(ctx, schemas.Statuses, s.partition, from, to, true, func(r *schemas.Record) error {
 		if schemas.IsRulesKey(r.Key) {
 			return nil
@@ -92,7 +91,7 @@ func (s *statusReading) read(ctx context.Context, from, to int64, each func(offs
 			return err
 		}
 		if err != nil {
-			s.warn.Do(func() {
+			warn.Do(func() {
 				s.log.Error("a status cannot be read; the rebuild skips it", "partition", s.partition, "offset", r.Offset, "error", err)
 			})
 			return nil

@@ -36,12 +36,11 @@ func (b *builder) boundOnline(ctx context.Context) error {
 	if b.accounts == nil {
 		return nil
 	}
-	reader, err := b.useReader(ctx)
-	if err != nil {
+	if err := b.useReader(ctx); err != nil {
 		return err
 	}
 	counts := &onlineCounts{base: b.base, view: b.view}
-	b.accounts.BoundOnline(counts.of, reader.Present)
+	b.accounts.BoundOnline(counts.of, b.reader.Present)
 	return b.add(component{services: []service{{"counts of tenants", loops, counts.run}}}, nil)
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,7 @@ import (
 // redisPrefix is the default prefix of keys and channels: a different one for each prefix of
 // topics, and presence: for presence. (a topic's name cannot have a colon).
 func redisPrefix(topics string) string {
-	if topics == "" {
-		topics = schemas.DefaultPrefix
-	}
+	topics = cmp.Or(topics, schemas.DefaultPrefix)
 	if name, dotted := strings.CutSuffix(topics, "."); dotted {
 		return name + ":"
 	}
@@ -69,11 +68,8 @@ func openRedisClaim(ctx context.Context, cluster kafka.Config, redis redis.Optio
 	if err != nil {
 		return nil, err
 	}
-	topics := cluster.Prefix
-	if topics == "" {
-		topics = schemas.DefaultPrefix
-	}
-	return &redisClaim{view: view, prefix: redis.Prefix, self: fmt.Sprintf("topics %s* of the Kafka cluster %q", topics, id)}, nil
+	self := fmt.Sprintf("topics %s* of the Kafka cluster %q", cluster.WithDefaults().Prefix, id)
+	return &redisClaim{view: view, prefix: redis.Prefix, self: self}, nil
 }
 
 // claim is errNotOurs if another pipeline owns the keys; any other error may pass.

@@ -27,15 +27,15 @@ func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress
 	if err := checkRedisClaim(ctx, cluster, redis); err != nil {
 		return fmt.Errorf("rebuilding Redis: %w", err)
 	}
-	view, c, err := newRedisView(base{config: config, redis: redis, log: log, registry: prometheus.NewRegistry()})
-	if err != nil {
+	b := &builder{base: base{config: config, redis: redis, log: log, registry: prometheus.NewRegistry()}}
+	if err := b.useView(ctx); err != nil {
 		return err
 	}
-	err = view.Ping(ctx)
+	err = b.view.Ping(ctx)
 	if err == nil {
-		err = rebuild.Redis(ctx, view, partitions, progress)
+		err = rebuild.Redis(ctx, b.view, partitions, progress)
 	}
-	if err := errors.Join(err, c.close(ctx)); err != nil {
+	if err := errors.Join(err, b.close(ctx)); err != nil {
 		return fmt.Errorf("rebuilding Redis: %w", err)
 	}
 	return nil

@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/stillhere/stillhere/ingest/socketgate"
 )
 
 // Role is a part of the pipeline that can run as a process of its own.
@@ -29,25 +32,31 @@ var Roles = []Role{
 		first: append([]string{"detector", "sink", "projector"}, followerLoops...), build: buildAll},
 }
 
+// roleOf is the role of that name.
+func roleOf(name string) (Role, error) {
+	for _, r := range Roles {
+		if r.Name == name {
+			return r, nil
+		}
+	}
+	return Role{}, fmt.Errorf("there is no role %q", name)
+}
+
 // buildIngest builds the endpoints that take heartbeats. With Redis and a store, a socket
 // that sends beats can watch users as well.
 func buildIngest(ctx context.Context, b *builder) error {
-	deps := ingestDeps{base: b.base, metrics: b.useIngestMetrics(), quota: b.useQuota()}
-	var err error
-	if deps.erased, err = b.openErasures(ctx); err != nil {
+	erased, err := b.openErasures(ctx)
+	if err != nil {
 		return err
 	}
+	var open socketgate.OpenStream
 	if b.config.watches() {
-		stream, err := b.useStream(ctx)
-		if err != nil {
+		if err := b.use(ctx, b.useStream, b.boundOnline); err != nil {
 			return err
 		}
-		deps.openStream = stream.Open
-		if err := b.boundOnline(ctx); err != nil {
-			return err
-		}
+		open = b.stream.Open
 	}
-	return b.add(newIngest(deps))
+	return b.add(b.newIngest(erased, open))
 }
 
 // buildDetector builds the loop that decides who is online, away or offline.
@@ -55,80 +64,48 @@ func buildDetector(ctx context.Context, b *builder) error { return b.add(newDete
 
 // buildLastseen builds the loops that keep the durable store and Redis up to date.
 func buildLastseen(ctx context.Context, b *builder) error {
-	deps := lastseenDeps{base: b.base, metrics: b.useLastseenMetrics()}
-	var err error
-	if deps.store, err = b.useStore(ctx); err != nil {
+	if err := b.use(ctx, b.useStore, b.useView, b.useBus, b.useOrigin, b.useGraphIfAny); err != nil {
 		return err
 	}
-	if deps.view, err = b.useView(); err != nil {
-		return err
-	}
-	if deps.bus, err = b.useBus(); err != nil {
-		return err
-	}
-	if deps.origin, err = b.useOrigin(); err != nil {
-		return err
-	}
-	if b.config.Graph != (Store{}) {
-		if deps.graph, err = b.useGraph(ctx); err != nil {
-			return err
-		}
-	}
-	return b.add(newLastseen(deps))
+	return b.add(b.newLastseen())
 }
 
 // buildFanout builds the loops that publish changes to viewers and to followers.
 func buildFanout(ctx context.Context, b *builder) error {
-	deps := fanoutDeps{base: b.base, metrics: b.useFanoutMetrics()}
-	var err error
-	if deps.bus, err = b.useBus(); err != nil {
+	if err := b.useBus(ctx); err != nil {
 		return err
 	}
 	if b.view == nil { // its check would look at the same Redis
-		if err := b.add(component{checks: []check{{name: "redis", ready: deps.bus.Ping}}}, nil); err != nil {
+		if err := b.add(component{checks: []check{{name: "redis", ready: b.bus.Ping}}}, nil); err != nil {
 			return err
 		}
 	}
-	if deps.origin, err = b.useOrigin(); err != nil {
+	if err := b.useOrigin(ctx); err != nil {
 		return err
 	}
-	if err := b.add(newFanout(deps)); err != nil || !b.config.followers() && !b.config.GraphTopic {
+	if err := b.add(b.newFanout(), nil); err != nil || !b.config.followers() && !b.config.GraphTopic {
 		return err
 	}
-	if deps.graph, err = b.useGraph(ctx); err != nil {
+	if err := b.useGraph(ctx); err != nil {
 		return err
 	}
 	if b.config.GraphTopic {
-		if err := b.add(newGraphTopic(b.base, deps.graph), nil); err != nil {
+		if err := b.add(newGraphTopic(b.base, b.graph), nil); err != nil {
 			return err
 		}
 	}
 	if !b.config.followers() {
 		return nil
 	}
-	return b.add(newFollowerFanout(ctx, deps))
+	return b.add(b.newFollowerFanout(ctx))
 }
 
 // buildAPI builds the endpoints of reads and of the live stream.
 func buildAPI(ctx context.Context, b *builder) error {
-	deps := apiDeps{base: b.base}
-	var err error
-	if deps.reader, err = b.useReader(ctx); err != nil {
+	if err := b.use(ctx, b.useStream, b.useGraphIfAny); err != nil {
 		return err
 	}
-	if deps.access, err = b.useDecision(ctx); err != nil {
-		return err
-	}
-	if deps.stream, err = b.useStream(ctx); err != nil {
-		return err
-	}
-	deps.view, deps.store, deps.keys = b.view, b.store, b.keys
-	if b.config.Graph != (Store{}) {
-		if deps.graph, err = b.useGraph(ctx); err != nil {
-			return err
-		}
-	}
-	if err := b.add(newAPI(deps)); err != nil {
+	if err := b.add(b.newAPI()); err != nil {
 		return err
 	}
 	if b.config.Console != nil {
@@ -136,10 +113,10 @@ func buildAPI(ctx context.Context, b *builder) error {
 			return err
 		}
 	}
-	if deps.graph == nil {
+	if b.graph == nil {
 		return nil
 	}
-	return b.add(newGraphEndpoints(b.base, deps.graph), nil)
+	return b.add(newGraphEndpoints(b.base, b.graph), nil)
 }
 
 // buildAll builds every role in one process.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/outage"
@@ -16,11 +15,10 @@ import (
 
 // Run runs a role until ctx ends. It calls started, if not nil, once the role is ready.
 func Run(ctx context.Context, name string, config Config, log *slog.Logger, started func()) error {
-	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name })
-	if i < 0 {
-		return fmt.Errorf("there is no role %q", name)
+	role, err := roleOf(name)
+	if err != nil {
+		return err
 	}
-	role := Roles[i]
 	if err := config.validate(role); err != nil {
 		return err
 	}

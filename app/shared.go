@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -29,41 +30,46 @@ type shared struct {
 	bus             *redisbus.Bus
 	store           durableStore
 	reader          *query.Reader
-	graph           *graph.Store
-	decision        *decision
+	graph           *graph.Store // nil: there is none
+	decision        *decision    // nil: no restrictions
 	keys            *cursor.Keys
 	stream          *live.Server
 	origin          *origin.Origin
 	quota           *quota.Quota[schemas.UserID]
-	ingestMetrics   *ingest.Metrics
 	lastseenMetrics *lastseen.Metrics
 	fanoutMetrics   *fanout.Metrics
 }
 
-// share returns *part. On first use it makes the part and adds its component to the process.
-func share[T comparable](b *builder, part *T, make func() (T, component, error)) (T, error) {
+// use makes the parts that a role uses, each unless another role of the process has made it.
+func (b *builder) use(ctx context.Context, parts ...func(context.Context) error) error {
+	for _, use := range parts {
+		if err := use(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// share makes a part on first use, and adds its component to the process.
+func share[T comparable](b *builder, part *T, make func() (T, component, error)) error {
 	var none T
 	if *part != none {
-		return *part, nil
+		return nil
 	}
 	made, c, err := make()
 	if err := b.add(c, err); err != nil {
-		return none, err
+		return err
 	}
 	*part = made
-	return made, nil
+	return nil
 }
 
-// shareValue is share of a part that cannot fail and adds nothing to the process.
+// shareValue returns a part that cannot fail and adds nothing to the process.
 func shareValue[T any](part **T, make func() *T) *T {
 	if *part == nil {
 		*part = make()
 	}
 	return *part
-}
-
-func (b *builder) useIngestMetrics() *ingest.Metrics {
-	return shareValue(&b.ingestMetrics, func() *ingest.Metrics { return ingest.NewMetrics(b.registry) })
 }
 
 func (b *builder) useLastseenMetrics() *lastseen.Metrics {
@@ -83,35 +89,31 @@ func (b *builder) useQuota() *quota.Quota[schemas.UserID] {
 	})
 }
 
-func (b *builder) useView() (*redisview.View, error) {
-	return share(b, &b.view, func() (*redisview.View, component, error) { return newRedisView(b.base) })
+// useView opens the current status in Redis.
+func (b *builder) useView(context.Context) error {
+	return share(b, &b.view, func() (*redisview.View, component, error) {
+		view, err := redisview.Open(b.redis, b.config.Lastseen.RedisRetention)
+		if err != nil {
+			return nil, component{}, err
+		}
+		registerRedisPool(b.registry, "redis_view", view.PoolStats)
+		return view, component{
+			closers: []closer{{"Redis view", func(context.Context) error { return view.Close() }}},
+			checks:  []check{{name: "redis", ready: view.Ping}},
+		}, nil
+	})
 }
 
-// newRedisView opens the current status in Redis.
-func newRedisView(p base) (*redisview.View, component, error) {
-	view, err := redisview.Open(p.redis, p.config.Lastseen.RedisRetention)
-	if err != nil {
-		return nil, component{}, err
-	}
-	registerRedisPool(p.registry, "redis_view", view.PoolStats)
-	return view, component{
-		closers: []closer{{"Redis view", func(context.Context) error { return view.Close() }}},
-		checks:  []check{{name: "redis", ready: view.Ping}},
-	}, nil
-}
-
-func (b *builder) useBus() (*redisbus.Bus, error) {
-	return share(b, &b.bus, func() (*redisbus.Bus, component, error) { return newRedisBus(b.base, b.useFanoutMetrics()) })
-}
-
-// newRedisBus opens the bus that carries changes to viewers.
-func newRedisBus(p base, metrics *fanout.Metrics) (*redisbus.Bus, component, error) {
-	bus, err := redisbus.Open(p.redis, p.config.Fanout, metrics, p.log)
-	if err != nil {
-		return nil, component{}, err
-	}
-	registerRedisPool(p.registry, "redis_bus", bus.PoolStats)
-	return bus, component{closers: []closer{{"Redis bus", func(context.Context) error { return bus.Close() }}}}, nil
+// useBus opens the bus that carries changes to viewers.
+func (b *builder) useBus(context.Context) error {
+	return share(b, &b.bus, func() (*redisbus.Bus, component, error) {
+		bus, err := redisbus.Open(b.redis, b.config.Fanout, b.useFanoutMetrics(), b.log)
+		if err != nil {
+			return nil, component{}, err
+		}
+		registerRedisPool(b.registry, "redis_bus", bus.PoolStats)
+		return bus, component{closers: []closer{{"Redis bus", func(context.Context) error { return bus.Close() }}}}, nil
+	})
 }
 
 // durableStore keeps last seen and the log of changes.
@@ -126,7 +128,7 @@ type durableStore interface {
 	Run(ctx context.Context, failed func(error)) error
 }
 
-func (b *builder) useStore(ctx context.Context) (durableStore, error) {
+func (b *builder) useStore(ctx context.Context) error {
 	return share(b, &b.store, func() (durableStore, component, error) { return newStore(ctx, b.base) })
 }
 
@@ -154,63 +156,54 @@ func newStore(ctx context.Context, p base) (opened durableStore, c component, er
 }
 
 // useReader answers which users are online, away or offline.
-func (b *builder) useReader(ctx context.Context) (*query.Reader, error) {
-	view, err := b.useView()
-	if err != nil {
-		return nil, err
-	}
-	durable, err := b.useStore(ctx)
-	if err != nil {
-		return nil, err
+func (b *builder) useReader(ctx context.Context) error {
+	if err := b.use(ctx, b.useView, b.useStore); err != nil {
+		return err
 	}
 	return share(b, &b.reader, func() (*query.Reader, component, error) {
-		reader := query.NewReader(view, durable, b.partitions, b.config.Lastseen, b.useLastseenMetrics())
+		reader := query.NewReader(b.view, b.store, b.partitions, b.config.Lastseen, b.useLastseenMetrics())
 		return reader, component{services: []service{{"watermarks of reads", loops, reader.Watch}}}, nil
 	})
 }
 
-// useKeys seals cursors. The key of the deployment is in Redis.
-func (b *builder) useKeys() (*cursor.Keys, error) {
-	view, err := b.useView()
-	if err != nil {
-		return nil, err
+// useGraph opens the follower graph.
+func (b *builder) useGraph(ctx context.Context) error {
+	return share(b, &b.graph, func() (*graph.Store, component, error) {
+		g, err := OpenGraph(ctx, b.config.Graph, b.config.Postgres)
+		if err != nil {
+			return nil, component{}, err
+		}
+		c := closing("follower graph", g.Close)
+		c.checks = []check{{name: "follower graph", ready: g.Ping}}
+		return g, c.with(schemaWatch("follower graph", g, b.log)), nil
+	})
+}
+
+// useGraphIfAny opens the follower graph if there is one.
+func (b *builder) useGraphIfAny(ctx context.Context) error {
+	if b.config.Graph == (Store{}) {
+		return nil
 	}
-	return shareValue(&b.keys, func() *cursor.Keys { return cursor.NewKeys(view.KeepCursorKey) }), nil
+	return b.useGraph(ctx)
 }
 
-func (b *builder) useGraph(ctx context.Context) (*graph.Store, error) {
-	return share(b, &b.graph, func() (*graph.Store, component, error) { return newGraph(ctx, b.base) })
-}
-
-// newGraph opens the follower graph.
-func newGraph(ctx context.Context, p base) (*graph.Store, component, error) {
-	g, err := OpenGraph(ctx, p.config.Graph, p.config.Postgres)
-	if err != nil {
-		return nil, component{}, err
-	}
-	c := closing("follower graph", g.Close)
-	c.checks = []check{{name: "follower graph", ready: g.Ping}}
-	return g, c.with(schemaWatch("follower graph", g, p.log)), nil
-}
-
-// useDecision returns nil if there are no restrictions: without tokens the process does not
+// useDecision makes none if there are no restrictions: without tokens the process does not
 // know its callers, unless viewers name themselves and only followers may watch.
-func (b *builder) useDecision(ctx context.Context) (*decision, error) {
+func (b *builder) useDecision(ctx context.Context) error {
 	d := &decision{history: b.config.MayReadHistory, users: b.cluster.Users}
 	if b.config.MayWatch == WatchFollowers {
-		g, err := b.useGraph(ctx)
-		if err != nil {
-			return nil, err
+		if err := b.useGraph(ctx); err != nil {
+			return err
 		}
-		d.follows = g
+		d.follows = b.graph
 	}
-	if d.follows == nil && !b.config.Auth.On() {
-		return nil, nil
+	if d.follows != nil || b.config.Auth.On() {
+		b.decision = d
 	}
-	return shareValue(&b.decision, func() *decision { return d }), nil
+	return nil
 }
 
-func (b *builder) useOrigin() (*origin.Origin, error) {
+func (b *builder) useOrigin(context.Context) error {
 	return share(b, &b.origin, func() (*origin.Origin, component, error) {
 		reader, err := kafka.NewReader(b.cluster, b.log)
 		if err != nil {
@@ -220,27 +213,16 @@ func (b *builder) useOrigin() (*origin.Origin, error) {
 	})
 }
 
-func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
-	reader, err := b.useReader(ctx)
-	if err != nil {
-		return nil, err
+// useStream makes the live stream, and what seals its cursors: the key of the deployment is in Redis.
+func (b *builder) useStream(ctx context.Context) error {
+	if err := b.use(ctx, b.useReader, b.useBus, b.useDecision); err != nil {
+		return err
 	}
-	bus, err := b.useBus()
-	if err != nil {
-		return nil, err
-	}
-	keys, err := b.useKeys()
-	if err != nil {
-		return nil, err
-	}
-	access, err := b.useDecision(ctx)
-	if err != nil {
-		return nil, err
-	}
+	b.keys = cmp.Or(b.keys, cursor.NewKeys(b.view.KeepCursorKey))
 	return share(b, &b.stream, func() (*live.Server, component, error) {
-		return newStream(b.config.Fanout, access, bus, live.Dependencies{
-			View: reader.Read, Users: b.cluster.Users, Keys: keys,
-			Missed: reader.Missed, PerUser: b.useQuota(), Tenants: b.accounts, Metrics: b.useFanoutMetrics(), Log: b.log,
+		return newStream(b.config.Fanout, b.decision, b.bus, live.Dependencies{
+			View: b.reader.Read, Users: b.cluster.Users, Keys: b.keys,
+			Missed: b.reader.Missed, PerUser: b.useQuota(), Tenants: b.accounts, Metrics: b.useFanoutMetrics(), Log: b.log,
 		})
 	})
 }

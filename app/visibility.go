@@ -94,13 +94,17 @@ func (d *decision) forbidden(ctx context.Context, viewer schemas.UserID, users [
 			return nil, fmt.Errorf("deciding who may watch: %w", err)
 		}
 	}
-	var refused []schemas.UserID
+	return unknown(users, known, viewer), nil
+}
+
+// unknown are those of users who are neither known nor the one who always is.
+func unknown(users []schemas.UserID, known []bool, always schemas.UserID) (rest []schemas.UserID) {
 	for i, user := range users {
-		if !known[i] && user != viewer {
-			refused = append(refused, user)
+		if !known[i] && user != always {
+			rest = append(rest, user)
 		}
 	}
-	return refused, nil
+	return rest
 }
 
 // mayReceive returns those of recipients that may not see user.
@@ -109,13 +113,7 @@ func (d *decision) mayReceive(ctx context.Context, user schemas.UserID, recipien
 	if err != nil {
 		return nil, fmt.Errorf("deciding who may receive deliveries: %w", err)
 	}
-	var refused []schemas.UserID
-	for i, recipient := range recipients {
-		if !known[i] && recipient != user {
-			refused = append(refused, recipient)
-		}
-	}
-	return refused, nil
+	return unknown(recipients, known, user), nil
 }
 
 // mayWatch is the decision in the stream's words.
