@@ -35,7 +35,7 @@ func DecodeErasures(value []byte) ([]UserID, error) {
 	users := make([]UserID, len(m.UserIds))
 	for i, id := range m.UserIds {
 		if users[i] = UserID(id); !users[i].Valid() {
-			return nil, Invalid("user_ids["+strconv.Itoa(i)+"]", "must be between 1 and 9223372036854775807")
+			return nil, invalidUser(rowField("user_ids", i))
 		}
 	}
 	return users, nil

@@ -102,14 +102,11 @@ func AppendTick(dst []byte) []byte {
 
 // AppendVisibility appends the frame that sets the visibility of user.
 func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
-	dst = appendVarint(dst, fieldVersion, FrameVersion)
-	dst = appendColumn(dst, fieldVisibility, 11)
-	dst = protowire.AppendTag(dst, 1, protowire.Fixed64Type)
-	dst = protowire.AppendFixed64(dst, uint64(user))
-	return appendVarint(dst, 2, uint64(visibility))
+	return AppendNamedVisibility(dst, user, visibility, Name{})
 }
 
-// AppendNamedVisibility is AppendVisibility with the user's name, in pipelines with --ids text.
+// AppendNamedVisibility is AppendVisibility with the user's name, in pipelines with --ids text. The name may be the
+// zero value.
 func AppendNamedVisibility(dst []byte, user UserID, visibility Visibility, name Name) []byte {
 	dst = appendColumn(appendVarint(dst, fieldVersion, FrameVersion), fieldVisibility, uint64(11+sizeOfName(name)))
 	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 1, protowire.Fixed64Type), uint64(user))
@@ -118,15 +115,10 @@ func AppendNamedVisibility(dst []byte, user UserID, visibility Visibility, name 
 	return c.dst
 }
 
-// AppendForwardedVisibility is AppendVisibility for a change that was written to a partition
-// other than the user's. The name may be the zero value.
+// AppendForwardedVisibility is AppendNamedVisibility for a change that was written to a partition
+// other than the user's.
 func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility, name Name) []byte {
-	if name == (Name{}) {
-		dst = AppendVisibility(dst, user, visibility)
-	} else {
-		dst = AppendNamedVisibility(dst, user, visibility, name)
-	}
-	return appendVarint(dst, fieldForwarded, 1)
+	return appendVarint(AppendNamedVisibility(dst, user, visibility, name), fieldForwarded, 1)
 }
 
 // AppendErasure appends the frame that erases user. The name may be the zero value. until is when the last copy in a topic is gone;

@@ -58,24 +58,12 @@ func (r Retention) Topics() []TopicSpec {
 	return ofAnyTime([]TopicSpec{
 		{Topic: Heartbeats, ByUser: true, Must: []string{"message.timestamp.type", "cleanup.policy"}, Config: heartbeats},
 		{Topic: Transitions, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Transitions)},
-		{Topic: Statuses, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
-			"cleanup.policy":            "compact",
-			"min.cleanable.dirty.ratio": "0.2",
-			"max.compaction.lag.ms":     millis(r.Status),
-			"delete.retention.ms":       millis(24 * time.Hour),
-			"segment.bytes":             strconv.Itoa(64 << 20),
-		}},
+		{Topic: Statuses, ByUser: true, Must: []string{"cleanup.policy"}, Config: compacted(r.Status, day)},
 		{Topic: Snapshots, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Snapshots())},
 		{Topic: SeenHints, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Seen)},
 		{Topic: Fanout, Config: kept(r.Fanout)},
 		{Topic: Deliveries, Config: kept(r.Deliveries)},
-		{Topic: Graph, Must: []string{"cleanup.policy"}, Config: map[string]string{
-			"cleanup.policy":            "compact",
-			"min.cleanable.dirty.ratio": "0.2",
-			"max.compaction.lag.ms":     millis(7 * day),
-			"delete.retention.ms":       millis(r.Graph),
-			"segment.bytes":             strconv.Itoa(64 << 20),
-		}},
+		{Topic: Graph, Must: []string{"cleanup.policy"}, Config: compacted(7*day, r.Graph)},
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
 		{Topic: Policies, Single: true, Must: []string{"cleanup.policy"}, Config: map[string]string{"cleanup.policy": "compact"}},
 	})
@@ -102,18 +90,18 @@ func ofAnyTime(topics []TopicSpec) []TopicSpec {
 // which is short: a process that has missed a record repeats names before long.
 func TextTopics() []TopicSpec {
 	return ofAnyTime([]TopicSpec{
-		{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
-			"cleanup.policy":            "compact",
-			"min.cleanable.dirty.ratio": "0.2",
-			"max.compaction.lag.ms":     millis(7 * day),
-			"delete.retention.ms":       millis(30 * day),
-			"segment.bytes":             strconv.Itoa(64 << 20),
-		}},
+		{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: compacted(7*day, 30*day)},
 		{Topic: Pipeline, Single: true, Must: []string{"cleanup.policy", "retention.ms"}, Config: map[string]string{
 			"cleanup.policy": "delete", "retention.ms": "-1",
 		}},
 		{Topic: Erasures, Single: true, Must: []string{"cleanup.policy"}, Config: kept(time.Hour)},
 	})
+}
+
+// compacted are the settings of a topic that is compacted after so long at most, and keeps tombstones for so long.
+func compacted(after, tombstones time.Duration) map[string]string {
+	return map[string]string{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.2", "max.compaction.lag.ms": millis(after),
+		"delete.retention.ms": millis(tombstones), "segment.bytes": strconv.Itoa(64 << 20)}
 }
 
 // kept are the settings of a topic that is not compacted.
@@ -122,6 +110,3 @@ func kept(d time.Duration) map[string]string {
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// RedisPrefix begins the names of keys and channels in Redis.
-const RedisPrefix = "presence:"

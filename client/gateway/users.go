@@ -79,11 +79,7 @@ func (u Users) Connect(user, device string, kind schemas.DeviceKind, idle time.D
 	if err != nil {
 		return nil, err
 	}
-	var called *schemas.Name
-	if u.gateway.users.Text() {
-		called = new(name)
-	}
-	counted, err := u.gateway.buffer.Connect(id, called, deviceID, kind, idle)
+	counted, err := u.gateway.buffer.Connect(id, named(&name), deviceID, kind, idle)
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
-	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/client/internal/connect"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -62,25 +59,11 @@ func (c *Client) Export(ctx context.Context, user string, w io.Writer) error {
 }
 
 func (c *Client) export(ctx context.Context, path string, w io.Writer) (err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.config.HTTP.URL, "/")+path, http.NoBody)
-	if err != nil {
-		return err
-	}
-	if request.Header, err = connect.Header(ctx, c.config.HTTP); err != nil {
-		return err
-	}
-	answer, err := c.config.HTTP.Client.Do(request)
+	answer, err := c.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	if answer.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-		if err != nil {
-			return err
-		}
-		return client.ProblemOf(answer.StatusCode, answer.Header, body)
-	}
 	_, err = io.Copy(w, answer.Body)
 	return err
 }

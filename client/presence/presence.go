@@ -340,8 +340,21 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, to a
 func (c *Client) try(ctx context.Context, method, path string, sent []byte, to any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.config.HTTP.URL, "/")+path,
-		bytes.NewReader(sent))
+	answer, err := c.request(ctx, method, path, sent)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	return answer.Header, json.Unmarshal(body, to)
+}
+
+// request returns the answer to a request. One that is no success is a *client.ProblemError.
+func (c *Client) request(ctx context.Context, method, path string, sent []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.config.HTTP.URL, "/")+path, bytes.NewReader(sent))
 	if err != nil {
 		return nil, err
 	}
@@ -352,16 +365,13 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, to a
 		request.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := c.config.HTTP.Client.Do(request)
-	if err != nil {
-		return nil, err
+	if err != nil || answer.StatusCode == http.StatusOK {
+		return answer, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
 		return nil, err
 	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, client.ProblemOf(answer.StatusCode, answer.Header, body)
-	}
-	return answer.Header, json.Unmarshal(body, to)
+	return nil, client.ProblemOf(answer.StatusCode, answer.Header, body)
 }

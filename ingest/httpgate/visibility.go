@@ -74,10 +74,7 @@ func decodeVisibility(body []byte) (schemas.Visibility, error) {
 
 func (g *Gate) writeVisibility(user schemas.UserID, visibility schemas.Visibility, name schemas.Name) <-chan error {
 	written := make(chan error, 1)
-	value := schemas.AppendVisibility(nil, user, visibility)
-	if g.cfg.Users.Text() {
-		value = schemas.AppendNamedVisibility(nil, user, visibility, name)
-	}
+	value := schemas.AppendNamedVisibility(nil, user, visibility, name)
 	g.writer.append("visibility", 0, schemas.Outgoing{
 		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
 		Key:       user.Key(), Value: value,

@@ -19,7 +19,6 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
-	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -104,7 +103,7 @@ func (w *redisWorld) moveSlots(cluster *redistest.Cluster) (moved int) {
 	for tries := 0; moved < slotMoves && tries < 20*slotMoves; tries++ {
 		i := tries % len(cluster.Nodes)
 		key := ask(cluster.Nodes[i], "RANDOMKEY")
-		if !strings.HasPrefix(key, schemas.RedisPrefix) {
+		if !strings.HasPrefix(key, "presence:") {
 			continue
 		}
 		cluster.Move(key, cluster.Nodes[(i+1)%len(cluster.Nodes)])
@@ -122,7 +121,7 @@ func (w *redisWorld) moveFlipper(cluster *redistest.Cluster) {
 	w.Helper()
 	w.MustSend(testkit.Beat{User: flipper, Device: 9, Kind: "web"})
 	testkit.Until(w.T, "the viewer has heard of the one who came", 20*time.Second, func() bool { return w.seenOf(flipper) == "online" })
-	key := schemas.RedisPrefix + "{" + strconv.FormatInt(flipper, 10) + "}"
+	key := "presence:{" + strconv.FormatInt(flipper, 10) + "}"
 	at := slices.Index(cluster.Nodes, cluster.Owner(key))
 	cluster.Move(key, cluster.Nodes[(at+1)%len(cluster.Nodes)])
 	w.MustSend(testkit.Beat{User: flipper, Device: 9, Bye: true})
