@@ -19,6 +19,13 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
+// devOn is dev on a directory, and on ports that are free.
+func devOn(dir string) app.Dev {
+	config := app.Defaults()
+	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
+	return app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 1}
+}
+
 // authenticate runs the whole pipeline behind authentication and returns where.
 func authenticate(t *testing.T) (host string) {
 	t.Helper()
@@ -36,11 +43,9 @@ func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
 // guardedAt is guardedAs with all addresses.
 func guardedAt(t *testing.T, change func(*app.Dev)) (at app.DevAddresses, dir string) {
 	t.Helper()
-	config := app.Defaults()
-	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
-	config.Auth.Secret = secret
 	dir = t.TempDir() // before the clean-up that stops what writes into it
-	dev := app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 2}
+	dev := devOn(dir)
+	dev.Auth.Secret, dev.Partitions = secret, 2
 	if change != nil {
 		change(&dev)
 	}

@@ -80,9 +80,8 @@ func TestAPipelineDoesNotStartOnTheKeysOfAnother(t *testing.T) {
 	t.Parallel()
 	redis := sharedRedis(t)
 	must.Do(t, redis.Server().Set("presence:pipeline", `topics presence.* of the Kafka cluster "notFoundPattern"`))
-	config := app.Defaults()
-	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
-	dev := app.Dev{Config: config, DataDir: t.TempDir(), KafkaListen: "127.0.0.1:0", RedisAddr: redis.Addr(), Partitions: 1}
+	dev := devOn(t.TempDir())
+	dev.RedisAddr = redis.Addr()
 	err := app.RunDev(t.Context(), dev, slog.New(slog.DiscardHandler), func(app.DevAddresses) { t.Error("it has started") })
 	if err == nil || !strings.Contains(err.Error(), "notFoundPattern") || !strings.Contains(err.Error(), "--redis-prefix") {
 		t.Errorf("started with %v", err)
@@ -122,22 +121,19 @@ func TestAPrefixBehindWhichPipelinesWouldMixIsRefused(t *testing.T) {
 // devUntilReady runs dev with these users on a directory until it is ready, and stops it.
 func devUntilReady(t *testing.T, dir, ids, key string) error {
 	t.Helper()
-	config := app.Defaults()
-	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
-	config.Kafka.IDs, config.Kafka.IdentityKey = ids, key
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	dev := app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 1}
+	dev := devOn(dir)
+	dev.Kafka.IDs, dev.Kafka.IdentityKey = ids, key
 	return app.RunDev(ctx, dev, slog.New(slog.DiscardHandler), func(app.DevAddresses) { stop() })
 }
 
 func TestDevSaysWhereItListensIfThePortIsLeftToIt(t *testing.T) {
 	t.Parallel()
-	config := app.Defaults()
-	config.Instance, config.Listen, config.Admin = "dev", "localhost:0", "localhost:0"
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	dev := app.Dev{Config: config, DataDir: t.TempDir(), KafkaListen: "127.0.0.1:0", Partitions: 1}
+	dev := devOn(t.TempDir())
+	dev.Listen, dev.Admin = "localhost:0", "localhost:0"
 	asked := false
 	err := app.RunDev(ctx, dev, slog.New(slog.DiscardHandler), func(at app.DevAddresses) {
 		defer stop()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +23,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
-	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -66,20 +66,14 @@ func beatUntilSeen(t *testing.T, host, admin string, users ...string) {
 	for _, u := range users {
 		beats = append(beats, `{"user_id":"`+u+`","device_id":1,"device_kind":"web"}`)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/presence/heartbeats", strings.NewReader(`{"beats":[`+strings.Join(beats, ",")+`]}`))
-	must.Do(t, err)
-	r.Header.Set("Authorization", "Bearer "+admin)
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
-	must.Do(t, err)
-	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusAccepted {
-		t.Fatalf("beats are answered %d", answer.StatusCode)
+	body := `{"beats":[` + strings.Join(beats, ",") + `]}`
+	if status, _, text := send(t, host, http.MethodPost, "/presence/heartbeats", body, admin); status != http.StatusAccepted {
+		t.Fatalf("beats are answered %d %s", status, text)
 	}
 	for _, u := range users {
 		eventually(t, "user "+u+" is online", func() bool {
-			_, _, text := ask(t, host, "/presence/"+u, admin)
-			_, _, history := ask(t, host, "/presence/"+u+"/history", admin)
+			_, _, text := ask(t, host, "/presence/users/"+url.PathEscape(u), admin)
+			_, _, history := ask(t, host, "/presence/users/"+url.PathEscape(u)+"/history", admin)
 			return strings.Contains(text, `"state":"online"`) && strings.Contains(history, "event_id")
 		})
 	}
@@ -109,55 +103,72 @@ func follow(t *testing.T, dir string, edges ...graph.Edge) {
 
 func TestAnotherUserReadsNothingAtAnyEndpointIfOnlyFollowersMayWatch(t *testing.T) {
 	t.Parallel()
-	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	must.Do(t, err)
-	t.Cleanup(func() { redis.Close() })
-	host, dir := guardedAs(t, func(d *app.Dev) {
-		d.RedisAddr, d.MayWatch, d.MayReadHistory = redis.Addr(), app.WatchFollowers, app.HistoryWatchers
-		d.Auth.Requests = 0
+	for ids, people := range map[string][4]string{"int": {owner, friend, stranger, nobody},
+		"text": {"ann@example.org", "bob/2", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "nobody"}} {
+		t.Run(ids, func(t *testing.T) {
+			t.Parallel()
+			strangersReadNothing(t, ids, people[0], people[1], people[2], people[3])
+		})
+	}
+}
+
+func strangersReadNothing(t *testing.T, ids, owner, follower, stranger, nobody string) {
+	t.Helper()
+	redis := sharedRedis(t)
+	host, _ := guardedAs(t, func(d *app.Dev) {
+		d.Kafka.IDs, d.RedisAddr, d.Auth.Requests = ids, redis.Addr(), 0
+		d.MayWatch, d.MayReadHistory = app.WatchFollowers, app.HistoryWatchers
 	})
 	admin := token(t, time.Hour, "sub", "1", "presence:admin")
-	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 46, Follower: 44})
-	beatUntilSeen(t, host, admin, owner)
-
-	for _, who := range []struct {
-		name, token string
-		may         bool
-	}{
-		{"the follower", reader(t, friend), true}, {"the user", reader(t, owner), true}, {"an administrator", admin, true},
-		{"a stranger", reader(t, stranger), false}, {"a stranger who claims to follow", reader(t, stranger), false},
-	} {
-		claim := ""
-		if strings.Contains(who.name, "claims") {
-			claim = "user_id=" + friend
+	of := func(user string) string { return "/presence/users/" + url.PathEscape(user) }
+	for user, by := range map[string]string{owner: follower, other: stranger} {
+		status, _, text := send(t, host, http.MethodPut, of(user)+"/followers/"+url.PathEscape(by), "", admin)
+		if status != http.StatusNoContent {
+			t.Fatalf("following: %d %s", status, text)
 		}
-		status, _, text := ask(t, host, "/presence/"+owner+"?"+claim, who.token)
+	}
+	beatUntilSeen(t, host, admin, owner)
+	for _, who := range []struct {
+		name, token, claim string
+		may                bool
+	}{
+		{"the follower", reader(t, follower), "", true}, {"the user", reader(t, owner), "", true},
+		{"an administrator", admin, "", true},
+		{"a stranger", reader(t, stranger), "", false},
+		{"a stranger who claims to follow", reader(t, stranger), "user_id=" + url.QueryEscape(follower), false},
+	} {
+		status, _, text := ask(t, host, of(owner)+"?"+who.claim, who.token)
 		if (status == http.StatusOK) != who.may || who.may != strings.Contains(text, "online") {
 			t.Errorf("%s asks for the user: %d %s", who.name, status, text)
 		}
-		_, header, text := ask(t, host, "/presence/batch?user_ids="+owner+"&"+claim, who.token)
-		if who.may != strings.Contains(text, "online") || !who.may && (text != `{"43":null}` || header.Get("Stale-Since") != "") {
+		_, header, text := ask(t, host, "/presence/batch?user_ids="+url.QueryEscape(owner)+"&"+who.claim, who.token)
+		if who.may != strings.Contains(text, "online") ||
+			!who.may && (text != `{"`+owner+`":null}` || header.Get("Stale-Since") != "") {
 			t.Errorf("%s asks for a batch: %s %v", who.name, text, header)
 		}
-		status, _, text = ask(t, host, "/presence/"+owner+"/history?"+claim, who.token)
+		status, _, text = ask(t, host, of(owner)+"/history?"+who.claim, who.token)
 		if (status == http.StatusOK) != who.may || who.may != strings.Contains(text, "first_beat") {
 			t.Errorf("%s asks for the history: %d %s", who.name, status, text)
 		}
-		if seen := strings.Contains(firstOf(t, host, "?user_ids="+owner+"&"+claim, who.token), `"state":"online"`); seen != who.may {
+		first := firstOf(t, host, "?user_ids="+owner+"&"+who.claim, who.token)
+		if seen := strings.Contains(first, `"state":"online"`); seen != who.may {
 			t.Errorf("%s opens a stream: sees the user: %t", who.name, seen)
 		}
 	}
 	// Refusals do not tell who exists.
-	for _, path := range []string{"/presence/%s", "/presence/%s/history"} {
-		_, _, here := ask(t, host, fmt.Sprintf(path, owner), reader(t, stranger))
-		_, _, never := ask(t, host, fmt.Sprintf(path, nobody), reader(t, stranger))
+	for _, path := range []string{"", "/history"} {
+		_, _, here := ask(t, host, of(owner)+path, reader(t, stranger))
+		_, _, never := ask(t, host, of(nobody)+path, reader(t, stranger))
 		if here != never {
-			t.Errorf("%s of who is here: %s, of who never was: %s", path, here, never)
+			t.Errorf("%q of who is here: %s, of who never was: %s", path, here, never)
 		}
+	}
+	if ids == "text" {
+		return // names may have commas, and deliveries name users by id
 	}
 	// Of several, those who may be seen are told.
 	_, _, text := ask(t, host, "/presence/batch?user_ids="+owner+","+stranger+","+nobody, reader(t, stranger))
-	if text != `{"43":null,"44":"offline","45":null}` {
+	if text != fmt.Sprintf(`{%q:null,%q:"offline",%q:null}`, owner, stranger, nobody) {
 		t.Errorf("a batch of some: %s", text)
 	}
 	// There is one tenant, to which nobody is bound.
@@ -175,14 +186,7 @@ func firstOf(t *testing.T, host, query, token string) string {
 	defer func() { _ = conn.CloseNow() }()
 	_, ids, _ := strings.Cut(query, "user_ids=")
 	id, _, _ := strings.Cut(ids, "&")
-	must.Do(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+id+`"]}`)))
-	for {
-		_, message, err := conn.Read(t.Context())
-		must.Do(t, err)
-		if text := string(message); strings.Contains(text, `"snapshot"`) || strings.Contains(text, `"error"`) {
-			return text
-		}
-	}
+	return subscribed(t, conn, id)
 }
 
 func dial(t *testing.T, host, query string) *websocket.Conn {

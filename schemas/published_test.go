@@ -37,10 +37,11 @@ func TestTransitionsReadAndWriteAsPublished(t *testing.T) {
 		"transition-v1-erased": &erased, "transition-v1-named": &named} {
 		published(t, name, want, want.Encode(), DecodeTransition)
 	}
+	ended := &Transition{User: plain.User, Version: plain.Version, At: plain.At}
 	for name, want := range map[string]*FanoutJob{
 		"fanout-job-v1-split": {Kind: SplitJob, Transition: &plain},
 		"fanout-job-v1-range": {Kind: RangeJob, Transition: &plain, After: 1000, Through: 1 << 40, Chunk: 7, Chunks: 200},
-		"fanout-job-v1-stop":  {Kind: StopJob, Transition: &Transition{User: plain.User, Version: plain.Version, At: plain.At}},
+		"fanout-job-v1-stop":  {Kind: StopJob, Transition: ended},
 	} {
 		published(t, name, want, want.Encode(), DecodeFanoutJob)
 	}

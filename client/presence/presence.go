@@ -354,7 +354,8 @@ func (c *Client) try(ctx context.Context, method, path string, sent []byte, to a
 
 // request returns the answer to a request. One that is no success is a *client.ProblemError.
 func (c *Client) request(ctx context.Context, method, path string, sent []byte) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.config.HTTP.URL, "/")+path, bytes.NewReader(sent))
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.config.HTTP.URL, "/")+path,
+		bytes.NewReader(sent))
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,9 @@ func open(t *testing.T, cfg ingest.Config, more ...func(*httpgate.Gate)) endpoin
 }
 
 // start runs a gate that is set up by more. stop ends it and waits; it may be called twice.
-func start(tb testing.TB, cfg ingest.Config, log beat.Appender, more ...func(*httpgate.Gate)) (mux *http.ServeMux, stop func()) {
+func start(
+	tb testing.TB, cfg ingest.Config, log beat.Appender, more ...func(*httpgate.Gate),
+) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
 	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
 	must.Do(tb, err)

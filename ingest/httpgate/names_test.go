@@ -246,7 +246,8 @@ func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
 	d := open(t, byName())
 	for tenant, want := range map[string]schemas.GatewayID{"": "gw", "acme": "acme/gw"} {
 		before := len(d.log.Written())
-		w := d.as(&ingest.Caller{Gateway: "gw", Tenant: tenant, Bound: tenant != ""}, named("gw", 1, `{"user_id":"ann","device_id":1}`))
+		w := d.as(&ingest.Caller{Gateway: "gw", Tenant: tenant, Bound: tenant != ""},
+			named("gw", 1, `{"user_id":"ann","device_id":1}`))
 		if got := d.log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != want {
 			t.Errorf("%q: %d %s, %+v", tenant, w.Code, w.Body, got)
 		}
@@ -287,7 +288,8 @@ func TestAnswersCallUsersAsRequestsDo(t *testing.T) {
 	d.wants(d.send(http.MethodPut, "/presence/a%2Fb/visibility", hide), 200, `{"user_id":"a/b","visibility":"nobody"}`)
 	d.wants(d.send(http.MethodPut, "/presence/42/visibility?tenant=acme", hide), 200,
 		`{"user_id":"42","tenant":"acme","visibility":"nobody"}`)
-	if got := names(d.log.Written()); got[people.ID("acme", "42")] != (schemas.Name{Tenant: "acme", Text: "42"}) || len(got) != 2 {
+	got := names(d.log.Written())
+	if got[people.ID("acme", "42")] != (schemas.Name{Tenant: "acme", Text: "42"}) || len(got) != 2 {
 		t.Errorf("the names are %+v", got)
 	}
 	if w := d.send(http.MethodDelete, "/presence/a%2Fb?tenant=acme", ""); !strings.HasPrefix(w.Body.String(), `{"user_id":"a/b","tenant":"acme","erased_at":`) {
