@@ -213,19 +213,6 @@ func TestABeatInAWrongPartitionIsForwardedOnceWithItsTrueAgeAndWarnedAbout(t *te
 	}
 }
 
-func TestAVisibilityInAWrongPartitionIsForwarded(t *testing.T) {
-	l := newLog(t, 1, 4)
-	l.restore(-1, "")
-	l.write(start, schemas.AppendVisibility(nil, inPartition(1, 3, 4), schemas.Nobody))
-	var f schemas.Frame
-	if len(l.out.Forwards) != 1 || l.out.Forwards[0].Partition != 3 {
-		t.Fatalf("forwarded %v, want one frame to partition 3", l.out.Forwards)
-	}
-	if err := f.Decode(l.out.Forwards[0].Value); err != nil || f.Visibility != schemas.Nobody || !f.Forwarded {
-		t.Errorf("forwarded %+v, error %v", f, err)
-	}
-}
-
 func TestGarbageIsRejectedAndThePartitionGoesOn(t *testing.T) {
 	l := newLog(t, 0, 1)
 	l.restore(-1, "")

@@ -2,7 +2,6 @@ package detector
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -74,15 +73,4 @@ func TestAPolicyIsKeptWithTheRecordThatBringsItIntoForce(t *testing.T) {
 	keeps("a restart", map[string]schemas.Millis{first.ID(): start + 3000, first.For(quick()).ID(): start + 3000})
 	l.write(start+5000, schemas.AppendTick(nil))
 	keeps("the next record", nil)
-}
-
-func TestAPartitionWithoutAPolicyLogKeepsNothing(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
-	p := l.settings
-	p.OnlineTTL += time.Second
-	l.write(start, schemas.AppendPolicy(nil, p))
-	if n := len(l.kept()); n != 0 {
-		t.Errorf("%d policies are kept", n)
-	}
 }
