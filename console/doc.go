@@ -3,8 +3,7 @@
 // endpoints; those here say what these do not: how the pipeline does, who is present, what
 // changes and why, and what another policy would have done.
 //
-// A process pays for what somebody looks at. Redis is asked for the counts every five seconds, for the
-// history of the last 15 minutes. Everything else is read while it is used: consumer groups and
+// A process pays for what somebody looks at. Everything is read while it is used: counts, consumer groups and
 // readiness while an overview is open; presence.status for the list of present users until a minute
 // after the last use (tail.go); presence.transitions by each open feed. Each of these reads has a bound:
 // of users (maxUsers), of streams (maxStreams), of changes a second (feedRate), of backtests (one).

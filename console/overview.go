@@ -29,7 +29,6 @@ type Overview struct {
 	Instances    []Instance   `json:"instances"`
 	Gateways     []Gateway    `json:"gateways"`
 	Dependencies []Dependency `json:"dependencies"`
-	History      *History     `json:"history,omitempty"`
 }
 
 // Counts is how many users are present. Hidden users are not counted.
@@ -143,22 +142,14 @@ type overviews struct {
 
 // getOverview answers GET overview.
 func (s *Server) getOverview(ctx context.Context, r *http.Request) (any, error) {
-	values, err := parameters(r, "history")
-	if err != nil {
+	if _, err := parameters(r); err != nil {
 		return nil, err
-	}
-	if text, given := values["history"]; given && text != "1" && text != "0" {
-		return nil, schemas.Invalid("history", "must be 0 or 1")
 	}
 	a, err := s.audienceOf(r)
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.overviewFor(ctx, a)
-	if err == nil && values["history"] == "1" && a.all {
-		o.History = s.history.shown()
-	}
-	return o, err
+	return s.overviewFor(ctx, a)
 }
 
 // streamOverview sends an overview each second.

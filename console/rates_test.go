@@ -37,25 +37,6 @@ func TestRatesAreThoseBetweenTwoTotalsAndStandUntilTheNext(t *testing.T) {
 	}
 }
 
-func TestTheHistoryKeepsTheLast15Minutes(t *testing.T) {
-	t.Parallel()
-	var h history
-	if got := h.shown(); len(got.Online) != 0 || got.From != 0 {
-		t.Errorf("before the first sample it is %v", got)
-	}
-	begin := time.UnixMilli(1_000_000)
-	for i := range int64(sampleCount + 20) {
-		h.add(begin.Add(time.Duration(i)*sampleEvery), sampled{online: &i})
-	}
-	got := h.shown()
-	if len(got.Online) != sampleCount || *got.Online[0] != 20 || *got.Online[sampleCount-1] != sampleCount+19 || got.Away[0] != nil {
-		t.Errorf("it has %d samples", len(got.Online))
-	}
-	if want := schemas.MillisOf(begin.Add(20 * sampleEvery)); got.From != want {
-		t.Errorf("it begins at %s, not %s", got.From, want)
-	}
-}
-
 func TestSettingsAreNumbersUnderTheNamesOfTheFlags(t *testing.T) {
 	t.Parallel()
 	p := schemas.DefaultPolicy()

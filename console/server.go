@@ -36,7 +36,6 @@ type Server struct {
 	observer *admin.Observer
 	reader   *kafka.Reader
 	overview overviews
-	history  history
 	users    struct {
 		set  *userSet
 		tail *tail
@@ -105,7 +104,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /console/api/whatif", s.postWhatIf)
 }
 
-// Run samples the history until ctx ends; then it ends the streams and closes the connections.
+// Run serves until ctx ends; then it ends the streams and closes the connections.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.reader.Close()
 	defer s.observer.Close()
@@ -114,7 +113,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, t := range []*tail{s.users.tail, s.gateways.tail} {
 		s.running.Go(func() { t.run(ctx, s.Log) })
 	}
-	s.sample(ctx)
+	<-ctx.Done()
 	return nil
 }
 

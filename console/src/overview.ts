@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
-import { address, type Event, get } from "./api";
-import { learnClock, useLive, useLoad } from "./live";
+import { address, type Event } from "./api";
+import { learnClock, useLive } from "./live";
 import type { Link } from "./stream";
 import type { Overview, Past } from "./types";
 
@@ -22,7 +22,7 @@ export function append(past: Past, now: Overview): Past {
   const step = past.step_seconds;
   const wanted = Math.floor((Date.parse(now.at) - Date.parse(past.from)) / 1000 / step);
   const length = past.online.length;
-  if (wanted < length || step <= 0) return past;
+  if (wanted < length) return past;
   const most = Math.ceil(span / step);
   // After a gap the steps between are not known.
   const gap: null[] = Array(Math.min(wanted - length, most)).fill(null);
@@ -41,29 +41,32 @@ export function append(past: Past, now: Overview): Past {
   return next;
 }
 
-/** The newest overview, each second, and the last 15 minutes. */
+/** The history that begins with an overview. */
+const began = (now: Overview): Past => ({
+  from: now.at,
+  step_seconds: 5,
+  online: [now.counts?.online ?? null],
+  away: [now.counts?.away ?? null],
+  beats: [now.rates?.beats ?? null],
+  changes: [now.rates?.changes ?? null],
+  deliveries: [now.rates?.deliveries ?? null],
+});
+
+/** The newest overview, each second, and those of the last 15 minutes that came while the page was open. */
 export function useOverview(session: number, on: boolean): Live {
   const [now, setNow] = useState<{ overview: Overview; cameAt: number } | undefined>();
-  const past = useRef<Past | undefined>(undefined);
-  // History is loaded again after each reconnect, for it has what was missed.
-  const [opened, setOpened] = useState(0);
-  useLoad(
-    on
-      ? async (signal) => {
-          const first = await get<Overview>("console/api/overview", { history: 1 }, signal);
-          past.current = first.history;
-          setNow((old) => old ?? { overview: first, cameAt: Date.now() });
-        }
-      : null,
-    [session, opened, on],
+  const past = useRef<{ session: number; of: Past } | undefined>(undefined);
+  const take = useCallback(
+    (event: Event) => {
+      if (event.name !== "overview") return;
+      const overview: Overview = JSON.parse(event.data);
+      learnClock(overview.at);
+      const known = past.current?.session === session && past.current.of; // another session has other users
+      past.current = { session, of: known ? append(known, overview) : began(overview) };
+      setNow({ overview, cameAt: Date.now() });
+    },
+    [session],
   );
-  const take = useCallback((event: Event) => {
-    if (event.name !== "overview") return;
-    const overview: Overview = JSON.parse(event.data);
-    learnClock(overview.at);
-    if (past.current) past.current = append(past.current, overview);
-    setNow({ overview, cameAt: Date.now() });
-  }, []);
   const url = useMemo(() => {
     if (!on) return null;
     const made = address("console/api/overview/stream");
@@ -71,16 +74,10 @@ export function useOverview(session: number, on: boolean): Live {
     return made.href;
   }, [session, on]);
   const link = useLive(url, take, idle);
-  const live = link.how === "live";
-  const was = useRef(live);
-  if (live !== was.current) {
-    was.current = live;
-    if (live && now) setOpened((n) => n + 1);
-  }
   return {
     link,
     cameAt: now?.cameAt ?? 0,
     ...(now && { now: now.overview }),
-    ...(past.current && { past: past.current }),
+    ...(past.current && { past: past.current.of }),
   };
 }

@@ -96,7 +96,6 @@ export interface Overview {
   /** Which heartbeats detectors take; null: not known. */
   signing: { masters: string[]; checked: boolean } | null;
   dependencies: Dependency[] | null;
-  history?: Past;
 }
 
 export interface Row {

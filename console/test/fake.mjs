@@ -203,7 +203,7 @@ export class Fake {
     return this.#presence(request.method, path, url.searchParams, body, answer);
   }
 
-  overview(withHistory) {
+  overview() {
     const online = Array.from({ length: Math.min(this.users, 11) }, (_, i) => i).filter((i) => i % 11 !== 3).length;
     const present = this.users === 0 ? 0 : Math.round((this.users * online) / Math.min(this.users, 11));
     const away = this.users - present;
@@ -223,7 +223,6 @@ export class Fake {
           (a, b) => ["lost", "draining", "alive"].indexOf(a.state) - ["lost", "draining", "alive"].indexOf(b.state),
         )
       : [];
-    const points = (n) => Array.from({ length: 180 }, (_, i) => (i < 12 ? null : wave(i, n)));
     return {
       at: iso(now),
       problems: [
@@ -312,17 +311,6 @@ export class Fake {
         { name: "redis", ready: true, error: null },
         { name: "postgres", ready: false, error: "dial tcp 10.0.0.20:5432: connect: connection refused" },
       ],
-      ...(withHistory && {
-        history: {
-          from: iso(now - 900_000),
-          step_seconds: 5,
-          online: points(present),
-          away: points(away),
-          beats: points(this.users / 13.5),
-          changes: points(this.rate || this.users / 900),
-          deliveries: points(this.users / 400),
-        },
-      }),
     };
   }
 
@@ -358,7 +346,7 @@ export class Fake {
         partitions: 16,
         mode: "dev",
       });
-    if (path === "overview") return this.#json(answer, this.overview(query.has("history")));
+    if (path === "overview") return this.#json(answer, this.overview());
     if (path === "overview/stream")
       return this.#stream(answer, (write) => {
         write("overview", this.overview(false));

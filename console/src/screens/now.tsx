@@ -91,7 +91,7 @@ function Numbers({ now, past }: { now: Overview; past: Past | undefined }) {
     ["deliveries", "Deliveries", rate(now.rates?.deliveries), "a second"],
   ];
   return (
-    <section class="numbers" aria-label="Numbers, with the last 15 minutes">
+    <section class="numbers" aria-label="Numbers, with those since the page was opened">
       {tiles.map(([name, title, value, unit]) => {
         const known = (past?.[name] ?? []).filter((n): n is number => n !== null);
         const show = name === "online" || name === "away" ? count : rate;
@@ -104,11 +104,11 @@ function Numbers({ now, past }: { now: Overview; past: Past | undefined }) {
             </span>
             <Spark
               points={past?.[name]}
-              label={`${title}, the last 15 minutes: at most ${show(most)}`}
+              label={`${title}, since the page was opened: at most ${show(most)}`}
               zero={name !== "online"}
             />
             <span class="range">
-              15 m: {known.length > 1 ? `${show(Math.min(...known))} to ${show(most)}` : "not known yet"}
+              {known.length > 1 ? `${show(Math.min(...known))} to ${show(most)}` : "not known yet"}
             </span>
           </>
         );
