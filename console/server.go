@@ -127,16 +127,21 @@ func (s *Server) answering(within time.Duration, answer func(ctx context.Context
 			s.refuse(w, r, err)
 			return
 		}
-		text, err := json.Marshal(body)
-		if err != nil {
-			s.refuse(w, r, err)
-			return
-		}
-		header := w.Header()
-		header.Set("Content-Type", "application/json")
-		header.Set("Cache-Control", "no-store")
-		_, _ = w.Write(append(text, '\n')) // an error means that the client disconnected
+		s.reply(w, r, body)
 	})
+}
+
+// reply answers with a value as JSON.
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	_, _ = w.Write(append(text, '\n')) // an error means that the client disconnected
 }
 
 func (s *Server) checked(ctx context.Context, r *http.Request, answer func(context.Context, *http.Request) (any, error)) (any, error) {

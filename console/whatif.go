@@ -26,8 +26,6 @@ const (
 	// maxRecords bounds the records that are tried, whatIfTimeout how long that takes.
 	maxRecords    = 10_000_000
 	whatIfTimeout = 10 * time.Minute
-	// progressEvery is the time between two lines of progress.
-	progressEvery = 200 * time.Millisecond
 	maxBody       = 64 << 10
 )
 
@@ -44,7 +42,7 @@ type question struct {
 	warmUp  time.Duration
 }
 
-// postWhatIf answers POST whatif with lines of JSON: progress, and at last the result.
+// postWhatIf answers POST whatif.
 func (s *Server) postWhatIf(w http.ResponseWriter, r *http.Request) {
 	q, err := s.questionOf(r)
 	if err == nil {
@@ -63,36 +61,21 @@ func (s *Server) postWhatIf(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), whatIfTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.ends, cancel)()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no")
-	to := &sender{w, http.NewResponseController(w)}
-	if err := to.control.SetReadDeadline(time.Time{}); err != nil {
+	control := http.NewResponseController(w)
+	// Else the end of the time for reading the request would end the trial.
+	err = control.SetReadDeadline(time.Time{})
+	var report *backtest.Report
+	if err == nil {
+		report, err = s.tryPolicy(ctx, q)
+	}
+	if err == nil {
+		err = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	}
+	if err != nil {
 		s.refuse(w, r, err)
 		return
 	}
-	result, err := s.tryPolicy(ctx, q, to)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "trying another policy", "error", err)
-		}
-		_, shown := statusOf(err)
-		_ = to.write(append(web.JSON(shown), '\n')) // flushed at the end; an error means that the client has left
-		return
-	}
-	_ = to.line(result)
-}
-
-// line sends a value as a line of JSON.
-func (s *sender) line(value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	if err := s.write(append(text, '\n')); err != nil {
-		return err
-	}
-	return s.flush()
+	s.reply(w, r, report)
 }
 
 // questionOf reads and checks a request.
@@ -145,7 +128,7 @@ func (s *Server) questionOf(r *http.Request) (q question, err error) {
 }
 
 // tryPolicy is "stillhere backtest" of what was published, the policy in force and the one asked for.
-func (s *Server) tryPolicy(ctx context.Context, q question, to *sender) (*backtest.Report, error) {
+func (s *Server) tryPolicy(ctx context.Context, q question) (*backtest.Report, error) {
 	from := schemas.MillisOf(time.Now().Add(-q.minutes))
 	source, err := backtest.OpenLive(ctx, s.Cluster, s.reader, from-schemas.Millis(q.warmUp.Milliseconds()))
 	if err != nil {
@@ -159,18 +142,9 @@ func (s *Server) tryPolicy(ctx context.Context, q question, to *sender) (*backte
 		return nil, schemas.Invalid("minutes", "are too many: these have "+strconv.FormatInt(total, 10)+" records, and the console tries at most "+
 			strconv.Itoa(maxRecords)+"; stillhere backtest has no limit")
 	}
-	said := time.Time{}
-	line := func(records int64) {
-		if time.Since(said) < progressEvery && records > 0 {
-			return
-		}
-		said = time.Now()
-		_ = to.line(map[string]any{"progress": map[string]int64{"records": records, "total": total}}) // ctx ends if the client has left
-	}
-	line(0)
 	inForce := backtest.Policy{Name: "in force", Settings: s.Current().Policy}
 	return backtest.Run(ctx, source, backtest.Options{Policies: []backtest.Policy{inForce, q.asked}, Flap: returnWithin,
-		From: from, Progress: line})
+		From: from})
 }
 
 func (s *Server) recordsSince(ctx context.Context, source *backtest.Live) (total int64, err error) {

@@ -117,7 +117,7 @@ export interface Event {
 }
 
 /**
- * Reads Server-Sent Events or JSON lines as they come; ends with the answer. With idle, it ends as well when
+ * Reads Server-Sent Events as they come; ends with the answer. With idle, it ends as well when
  * nothing has come for so many milliseconds.
  */
 export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer = token()): AsyncGenerator<Event> {
@@ -134,7 +134,6 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
   try {
     rearm();
     const answer = await send(url, { ...init, signal: stop.signal }, bearer);
-    const sse = answer.headers.get("Content-Type")?.startsWith("text/event-stream") ?? false;
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     let name = "message";
@@ -146,9 +145,7 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
       const lines = (rest + value).split(/\r?\n/);
       rest = lines.pop()!;
       for (const line of lines) {
-        if (!sse) {
-          if (line.trim()) yield { name: "message", data: line };
-        } else if (line === "") {
+        if (line === "") {
           if (data.length) yield { name, data: data.join("\n") };
           name = "message";
           data = [];
@@ -156,7 +153,6 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
         else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
       }
     }
-    if (!sse && rest.trim()) yield { name: "message", data: rest };
   } catch (error) {
     if (!stop.signal.aborted || outer?.aborted) throw error;
     throw new Fault(0, "silent", "The server is silent.");

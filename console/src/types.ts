@@ -230,10 +230,8 @@ export interface Outcome {
 }
 
 export interface Backtest {
-  progress?: { records: number; total: number | null };
   from?: string;
   to?: string;
   /** What was published, the policy in force, and the one of the form. */
   policies?: [Outcome, Outcome, Outcome];
-  error?: { code: string; message: string; field?: string };
 }

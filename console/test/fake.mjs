@@ -490,39 +490,26 @@ export class Fake {
   #whatif({ policy: wanted, minutes }, answer) {
     if (wanted["online-ttl"] === "1ms")
       return this.#error(answer, 400, "invalid_policy", "online-ttl: must be at least 1s");
-    answer.writeHead(200, { "Content-Type": "application/x-ndjson" });
-    this.#open.add(answer);
-    const write = (line) => answer.write(`${JSON.stringify(line)}\n`);
-    const total = 48_000 * minutes;
-    let done = 0;
-    const timer = setInterval(() => {
-      done = Math.min(total, done + total / 5);
-      write({ progress: { records: done, total } });
-      if (done < total) return;
-      clearInterval(timer);
-      const outcome = (policy, [transitions, to_online, to_away, to_offline, flaps], [p50, p99]) => ({
-        policy,
-        policy_id: "4f0c9a17be22",
-        transitions,
-        to_online,
-        to_away,
-        to_offline,
-        flaps,
-        time_to_offline_ms: { count: to_offline, p50, p99 },
-      });
-      const was = [1204, 402, 410, 392, 88];
-      write({
-        from: iso(this.began - minutes * 60_000),
-        to: iso(this.began),
-        policies: [
-          outcome("as published", was, [300_000, 301_000]),
-          outcome("in force", was, [300_000, 301_000]),
-          outcome("asked", [1031, 349, 352, 330, 21], [345_000, 347_200]),
-        ],
-      });
-      answer.end();
-    }, 60);
-    answer.on("close", () => clearInterval(timer));
+    const outcome = (policy, [transitions, to_online, to_away, to_offline, flaps], [p50, p99]) => ({
+      policy,
+      policy_id: "4f0c9a17be22",
+      transitions,
+      to_online,
+      to_away,
+      to_offline,
+      flaps,
+      time_to_offline_ms: { count: to_offline, p50, p99 },
+    });
+    const was = [1204, 402, 410, 392, 88];
+    this.#json(answer, {
+      from: iso(this.began - minutes * 60_000),
+      to: iso(this.began),
+      policies: [
+        outcome("as published", was, [300_000, 301_000]),
+        outcome("in force", was, [300_000, 301_000]),
+        outcome("asked", [1031, 349, 352, 330, 21], [345_000, 347_200]),
+      ],
+    });
   }
 
   #presence(method, path, query, body, answer) {

@@ -148,8 +148,7 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 				t.Errorf("%s is explained as %+v", eventID, why)
 			}
 			status, answer, err := h.Ask(http.MethodPost, api+"whatif", "application/json", strings.NewReader(`{"policy":{"offline-debounce":"60s"},"minutes":1}`))
-			lines := strings.Split(strings.TrimSpace(string(answer)), "\n")
-			if err != nil || status != http.StatusOK || !strings.Contains(lines[0], `"progress"`) || !publishedOnce.Match(answer) {
+			if err != nil || status != http.StatusOK || !publishedOnce.Match(answer) {
 				t.Errorf("another policy is answered %d %s %v", status, answer, err)
 			}
 			other := eventID[:26] + "0" // an id that no change has

@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -133,8 +132,7 @@ type trial struct {
 func (o operator) whatIf(setting, value string) (t trial) {
 	o.Helper()
 	status, answer := o.ask(http.MethodPost, o.api+"/console/api/whatif", map[string]any{"policy": map[string]string{setting: value}})
-	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
-	if err := json.Unmarshal(lines[len(lines)-1], &t); err != nil || status != http.StatusOK || len(t.Policies) != 3 {
+	if err := json.Unmarshal(answer, &t); err != nil || status != http.StatusOK || len(t.Policies) != 3 {
 		o.Fatalf("what if %s were %s is answered %d %s", setting, value, status, answer)
 	}
 	if t.Policies[1] != t.Policies[0] {

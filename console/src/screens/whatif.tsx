@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { address, events, Fault } from "../api";
+import { address, Fault, send } from "../api";
 import { useSession } from "../context";
 import { count, moment, span } from "../format";
 import { LastBeat } from "../parts/axis";
@@ -178,7 +178,7 @@ function Run({
   faulty: boolean;
 }) {
   const [result, setResult] = useState<Backtest | undefined>();
-  const [progress, setProgress] = useState<{ records: number; total: number | null } | undefined>();
+  const [running, setRunning] = useState(false);
   const [fault, setFault] = useState<Fault | undefined>();
   const [ran, setRan] = useState("");
   const stop = useRef<AbortController | undefined>(undefined);
@@ -187,7 +187,7 @@ function Run({
   const cancel = () => {
     stop.current?.abort();
     stop.current = undefined;
-    setProgress(undefined);
+    setRunning(false);
   };
   const run = async () => {
     cancel();
@@ -195,7 +195,7 @@ function Run({
     stop.current = own;
     setFault(undefined);
     setResult(undefined);
-    setProgress({ records: 0, total: null });
+    setRunning(true);
     const policy: Record<string, string | number | boolean> = {};
     for (const s of known) {
       const text = texts[s.name]!;
@@ -203,23 +203,15 @@ function Run({
     }
     try {
       const body = JSON.stringify({ policy, minutes });
-      let found: Backtest | undefined;
-      for await (const event of events(address("console/api/whatif"), { method: "POST", body, signal: own.signal })) {
-        const said: Backtest = JSON.parse(event.data);
-        if (said.error) throw new Fault(500, said.error.code, said.error.message, said.error.field);
-        if (said.policies) found = said;
-        else if (said.progress) setProgress(said.progress);
-      }
-      if (!found) throw new Fault(0, "ended", "The server ended the backtest without a result.");
-      setResult(found);
+      const answer = await send(address("console/api/whatif"), { method: "POST", body, signal: own.signal });
+      setResult(await answer.json());
       setRan(id);
     } catch (error) {
       if (own.signal.aborted) return;
       setFault(error instanceof Fault ? error : new Fault(0, "lost", "The connection was lost during the backtest."));
     }
-    setProgress(undefined);
+    setRunning(false);
   };
-  const share = progress?.total ? progress.records / progress.total : null;
   return (
     <Panel
       title="Backtest"
@@ -241,7 +233,7 @@ function Run({
         published.
       </p>
       <div class="acts">
-        {progress ? (
+        {running ? (
           <button type="button" onClick={cancel}>
             Cancel
           </button>
@@ -250,13 +242,7 @@ function Run({
             Run the backtest
           </button>
         )}
-        {progress && (
-          <span class="progress">
-            <progress value={share ?? undefined} max={1} aria-label="Records read" />
-            {count(progress.records)}
-            {progress.total ? ` of ${count(progress.total)}` : ""} records
-          </span>
-        )}
+        {running && <progress aria-label="The recorded heartbeats are decided again" />}
       </div>
       {fault && <Problem fault={fault} again={run} inline />}
       {result && ran !== id && (
