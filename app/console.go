@@ -46,9 +46,7 @@ type ConsoleParts struct {
 	Checks func(context.Context) []ConsoleCheck
 	// IsAdmin reports whether a request has the token of an administrator.
 	IsAdmin func(*http.Request) bool
-	// Watchers is how many viewers of this process watch a user.
-	Watchers func(schemas.UserID) int
-	Log      *slog.Logger
+	Log     *slog.Logger
 }
 
 // ConsoleProgress is how far a consumer loop of this process is with a partition.
@@ -119,7 +117,8 @@ func newConsole(b *builder) (component, error) {
 		Counts: func() func(*schemas.Record, *schemas.Frame) bool {
 			return b.cluster.Keys.Counts(schemas.Heartbeats.Name(b.cluster.WithDefaults().Prefix), b.partitions)
 		},
-		Progress: func() []ConsoleProgress { return progressOf(b.kafkaMetrics.Status(), time.Now()) }, Metrics: b.registry, IsAdmin: isAdmin, Watchers: b.stream.Watchers, Log: b.log,
+		Progress: func() []ConsoleProgress { return progressOf(b.kafkaMetrics.Status(), time.Now()) },
+		Metrics:  b.registry, IsAdmin: isAdmin, Log: b.log,
 		Checks: func(ctx context.Context) []ConsoleCheck {
 			var all []ConsoleCheck
 			for _, found := range runChecks(ctx, b.checks) {

@@ -91,26 +91,3 @@ func (a audience) sees(c explain.Change) bool {
 	}
 	return a.has(name) && (a.admin || c.Visibility != schemas.VisibilityWord(schemas.Nobody))
 }
-
-// getWatchers answers GET users/{user_id}/watchers.
-func (s *Server) getWatchers(_ context.Context, r *http.Request) (any, error) {
-	if _, err := parameters(r); err != nil {
-		return nil, err
-	}
-	a, err := s.audienceOf(r)
-	if err != nil {
-		return nil, err
-	}
-	user, _, err := s.Cluster.Users.User("user_id", a.tenant, r.PathValue("user_id"))
-	if err != nil {
-		return nil, err
-	}
-	answer := struct {
-		Count int    `json:"count"`
-		Scope string `json:"scope"`
-	}{s.Watchers(user), "this process"}
-	if s.mode == "dev" {
-		answer.Scope = "all processes" // there is no other
-	}
-	return answer, nil
-}

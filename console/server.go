@@ -98,7 +98,6 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.Handle("GET /console/api/overview", s.answering(requestTimeout, s.getOverview))
 	mux.Handle("GET /console/api/overview/stream", s.streaming(s.streamOverview))
 	mux.Handle("GET /console/api/users", s.answering(requestTimeout+usersTimeout, s.getUsers))
-	mux.Handle("GET /console/api/users/{user_id}/watchers", s.answering(requestTimeout, s.getWatchers))
 	mux.Handle("GET /console/api/feed", s.streaming(s.streamFeed))
 	mux.Handle("GET /console/api/explain", s.answering(explainTimeout, s.getExplanation))
 	mux.HandleFunc("POST /console/api/whatif", s.postWhatIf)

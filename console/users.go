@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -18,9 +17,6 @@ const (
 	// usersTimeout is how long a request waits until all users are read; then it is answered with those that are.
 	usersTimeout = time.Second
 	readyPause   = 50 * time.Millisecond
-	// seenSorted bounds the users who are sorted by when they were heard last. Redis is asked for all of them; of
-	// more users the list has, and is sorted by, what it was at their last changes.
-	seenSorted = 5000
 )
 
 // user is a row of the list of users.
@@ -78,51 +74,11 @@ func (s *Server) getUsers(ctx context.Context, r *http.Request) (any, error) {
 	now := time.Now()
 	rows, truncated := s.users.set.list(of, now)
 	answer := usersAnswer{Users: []user{}, Total: len(rows), AsOf: schemas.MillisOf(now), Truncated: truncated, Loading: !loaded}
-	first, end := min(offset, len(rows)), min(offset+limit, len(rows))
-	var seen []redisview.Seen
-	sorting := of.by == "last_seen_at"
-	if sorting && len(rows) <= seenSorted {
-		rows, seen = of.byLastSeen(rows, s.seen(ctx, rows))
-		rows, seen = rows[first:end], seen[first:end]
-	} else {
-		rows = rows[first:end]
-		seen = s.seen(ctx, rows)
-	}
-	for i := range rows {
-		u := s.userOf(of, rows[i], seen[i])
-		if sorting && answer.Total > seenSorted {
-			_, u.LastSeenAt = of.times(rows[i])
-			u.Coarseness = 0
-		}
-		answer.Users = append(answer.Users, u)
+	rows = rows[min(offset, len(rows)):min(offset+limit, len(rows))]
+	for i, seen := range s.seen(ctx, rows) {
+		answer.Users = append(answer.Users, s.userOf(of, rows[i], seen))
 	}
 	return answer, nil
-}
-
-// byLastSeen sorts the users by last_seen_at as it is shown.
-func (s *selection) byLastSeen(rows []*row, seen []redisview.Seen) ([]*row, []redisview.Seen) {
-	type heardRow struct {
-		row  *row
-		seen redisview.Seen
-		last schemas.Millis
-	}
-	all := make([]heardRow, len(rows))
-	for i, r := range rows {
-		_, last := s.times(r)
-		all[i] = heardRow{r, seen[i], max(last, seen[i].LastSeen())}
-	}
-	slices.SortFunc(all, func(a, b heardRow) int {
-		order := cmp.Compare(a.last, b.last)
-		if s.down {
-			order = -order
-		}
-		return cmp.Or(order, s.compareNames(a.row, b.row))
-	})
-	sorted, seen := make([]*row, len(all)), make([]redisview.Seen, len(all)) // rows is shared
-	for i := range all {
-		sorted[i], seen[i] = all[i].row, all[i].seen
-	}
-	return sorted, seen
 }
 
 func (s *Server) selectionOf(r *http.Request, values map[string]string) (of selection, err error) {
@@ -138,9 +94,9 @@ func (s *Server) selectionOf(r *http.Request, values map[string]string) (of sele
 	switch of.by = values["sort"]; of.by {
 	case "":
 		of.by = "user_id"
-	case "user_id", "state", "since", "last_seen_at":
+	case "user_id", "state", "since":
 	default:
-		return of, schemas.Invalid("sort", "must be user_id, state, since or last_seen_at")
+		return of, schemas.Invalid("sort", "must be user_id, state or since")
 	}
 	switch values["order"] {
 	case "", "asc":

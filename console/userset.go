@@ -110,7 +110,7 @@ type selection struct {
 	text   bool   // users have names
 	prefix string // of the id or name
 	states string // words separated by commas; empty: all
-	by     string // user_id, state, since or last_seen_at
+	by     string // user_id, state or since
 	down   bool
 }
 
@@ -191,12 +191,10 @@ func (s *selection) compare(a, b *row) int {
 	switch s.by {
 	case "state":
 		order = cmp.Compare(s.stateOf(a), s.stateOf(b))
-	case "since", "last_seen_at":
-		sinceA, seenA := s.times(a)
-		sinceB, seenB := s.times(b)
-		if order = cmp.Compare(sinceA, sinceB); s.by == "last_seen_at" {
-			order = cmp.Compare(seenA, seenB)
-		}
+	case "since":
+		sinceA, _ := s.times(a)
+		sinceB, _ := s.times(b)
+		order = cmp.Compare(sinceA, sinceB)
 	}
 	if order == 0 {
 		order = s.compareNames(a, b)

@@ -51,10 +51,10 @@ export function address(path: string, query: Query = {}, of = tenant): URL {
 }
 
 /** The path of a user, whatever the user is called; but browsers resolve . and .. in a path, also escaped. */
-export function userPath(id: string, rest = "", root = "presence/users"): string {
+export function userPath(id: string, rest = ""): string {
   if (id === "." || id === "..")
     throw new Fault(0, "unaddressable", `A browser cannot name a user “${id}” in an address: use stillhere get ${id}.`);
-  return `${root}/${encodeURIComponent(id)}${rest}`;
+  return `presence/users/${encodeURIComponent(id)}${rest}`;
 }
 
 async function faultOf(answer: Response): Promise<Fault> {

@@ -380,8 +380,6 @@ export class Fake {
       );
     if (path === "explain") return this.#explain(query, answer);
     if (path === "whatif") return this.#whatif(JSON.parse(body), answer);
-    const watchers = /^users\/(.+)\/watchers$/.exec(path);
-    if (watchers) return this.#json(answer, { count: 3, scope: "this process" });
     this.#error(answer, 404, "not_found", "nothing is here");
   }
 

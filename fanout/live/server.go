@@ -155,17 +155,6 @@ func (s *Server) Follow(schedule schemas.Schedule, tenants map[string]schemas.Sc
 // keep their size of messages and what they watch. Any goroutine may call it.
 func (s *Server) Limit(cfg fanout.Config) { s.hub.limits.Store(&cfg) }
 
-// Watchers is how many viewers of this process watch user.
-func (s *Server) Watchers(user schemas.UserID) int {
-	sh := s.hub.shardOf(user)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if e := sh.users[user]; e != nil {
-		return len(e.subs)
-	}
-	return 0
-}
-
 // Run keeps viewers up to date until ctx ends. Then it admits no more streams, asks viewers to
 // reconnect later, closes them, and returns when all of that has ended. Call it once.
 func (s *Server) Run(ctx context.Context) error {

@@ -130,9 +130,6 @@ var attempts = map[string][]attempt{
 	"GET /console/api/users": {func(name string, tenant *string) request {
 		return request{"GET", "/console/api/users" + query(tenant, "q", name), "", ""}
 	}},
-	"GET /console/api/users/{user_id}/watchers": {func(name string, tenant *string) request {
-		return request{"GET", "/console/api/users/" + url.PathEscape(name) + "/watchers" + query(tenant), "", ""}
-	}},
 	"GET /console/api/feed":    nil, // as well
 	"GET /console/api/explain": nil, // TestExplainTellsAnAdministratorOfATenantNothingOfOtherTenantsChanges
 	"POST /console/api/whatif": {func(_ string, tenant *string) request {

@@ -132,8 +132,6 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 			if must.Do(t, h.Fetch(api+"users?"+tenant+"&state=away", &users)); users.Total != 0 {
 				t.Errorf("away are %+v", users)
 			}
-			var watchers struct{ Count int }
-			must.Do(t, h.Fetch(api+"users/"+url.PathEscape(name)+"/watchers?"+tenant, &watchers))
 			var why struct {
 				Text    string
 				EventID string `json:"event_id"`

@@ -370,10 +370,6 @@ function History({
 }
 
 function Others({ id }: { id: string }) {
-  const watchers = useLoad(
-    (signal) => get<{ count: number; scope: string }>(userPath(id, "/watchers", "console/api/users"), {}, signal),
-    [id],
-  );
   const followers = useLoad(
     (signal) =>
       get<{ followers: string[]; next_cursor: string | null }>(userPath(id, "/followers"), { limit: 100 }, signal),
@@ -383,16 +379,6 @@ function Others({ id }: { id: string }) {
   return (
     <Panel title="Who sees this user">
       <dl class="facts">
-        <div>
-          <dt>Watching now</dt>
-          <dd>
-            {watchers.fault
-              ? watchers.fault.message
-              : watchers.value
-                ? `${count(watchers.value.count)} connections of ${watchers.value.scope}`
-                : "–"}
-          </dd>
-        </div>
         <div>
           <dt>Followers</dt>
           <dd>

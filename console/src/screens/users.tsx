@@ -15,7 +15,7 @@ const refresh = 2_000;
 /** While the server still reads the users. It answers after a second at most. */
 const soon = 100;
 
-type Sort = "user_id" | "state" | "since" | "last_seen_at";
+type Sort = "user_id" | "state" | "since";
 
 const filters = [
   ["", "All"],
@@ -169,7 +169,7 @@ export function Users({ route }: { route: Route }) {
       ["user_id", named ? "User" : "User id", "user"],
       ["state", "State", "st"],
       ["since", "For", "n"],
-      ["last_seen_at", "Last seen", "n"],
+      [null, "Last seen", "n"],
       [null, "Devices", "devs"],
       [null, "Visible to", "vis"],
     ],
