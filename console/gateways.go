@@ -24,7 +24,7 @@ const (
 	wentWith = time.Minute
 	// shownGateways bounds the answer, maxGateways what is kept.
 	shownGateways, maxGateways = 1000, 10_000
-	// maxHeard bounds the users that are counted; with more, no gateway has a number of users.
+	// maxHeard bounds the devices that are kept; with more, no gateway has a number of users.
 	maxHeard = 1_000_000
 )
 
@@ -86,40 +86,9 @@ type gatewayLife struct {
 type heard struct {
 	last     schemas.Millis
 	draining bool
-	users    map[schemas.UserID]userHeard
-	// silent is the state since it is silent, so that it outlives the users; empty while it is not.
+	devices  map[deviceSeen]schemas.Millis // when they were heard last
+	// silent is the state since it is silent, so that it outlives the devices; empty while it is not.
 	silent string
-}
-
-// userHeard is a user who was heard through a gateway.
-type userHeard struct {
-	last    schemas.Millis
-	devices [2]schemas.DeviceID // 0: none
-	more    bool                // there were more devices: byes do not end the user's stay, but silence does
-}
-
-// come notes a beat of a device.
-func (u *userHeard) come(device schemas.DeviceID, at schemas.Millis) {
-	u.last = at
-	for i := range u.devices {
-		if u.devices[i] == 0 || u.devices[i] == device {
-			u.devices[i] = device
-			return
-		}
-	}
-	u.more = true
-}
-
-// leave notes a bye of a device, and reports whether the user has no other one.
-func (u *userHeard) leave(device schemas.DeviceID) (gone bool) {
-	for i := range u.devices {
-		if u.devices[i] == device {
-			u.devices[i] = u.devices[len(u.devices)-1]
-			u.devices[len(u.devices)-1] = 0
-			break
-		}
-	}
-	return u.devices[0] == 0 && !u.more
 }
 
 // gatewaySet holds the gateways. Any goroutine may use it.
@@ -131,14 +100,14 @@ type gatewaySet struct {
 	mu    sync.Mutex
 	lives map[gatewayLife]*heard
 	now   schemas.Millis // the newest time of a record
-	users int            // in all lives
-	full  bool           // there were too many users to count them
+	heard int            // devices in all lives
+	full  bool           // there were too many devices to keep them
 }
 
 func (g *gatewaySet) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lives, g.now, g.users, g.full = nil, 0, 0, false
+	g.lives, g.now, g.heard, g.full = nil, 0, 0, false
 }
 
 // Start begins a little before now, so that gateways are known at once.
@@ -171,52 +140,36 @@ func (g *gatewaySet) hear(f *frameSeen) {
 		if len(g.lives) >= maxGateways {
 			return
 		}
-		h = &heard{users: map[schemas.UserID]userHeard{}}
+		h = &heard{devices: map[deviceSeen]schemas.Millis{}}
 		g.lives[key] = h
 	}
 	h.last, h.draining, h.silent = max(h.last, f.time), h.draining || f.draining, ""
 	if g.full {
 		return
 	}
+	before := len(h.devices)
 	for _, one := range f.come {
-		u, known := h.users[one.user]
-		if !known {
-			g.users++
-		}
-		u.come(one.device, f.time)
-		h.users[one.user] = u
+		h.devices[one] = f.time
 	}
 	for _, one := range f.left {
-		u, known := h.users[one.user]
-		if gone := u.leave(one.device); known && gone {
-			g.forget(h, one.user)
-		} else if known {
-			h.users[one.user] = u
-		}
+		delete(h.devices, one)
 	}
-	if g.users > maxHeard {
-		g.full, g.users = true, 0
+	if g.heard += len(h.devices) - before; g.heard > maxHeard {
+		g.full, g.heard = true, 0
 		for _, h := range g.lives {
-			h.users = nil
+			h.devices = nil
 		}
-	}
-}
-
-func (g *gatewaySet) forget(h *heard, user schemas.UserID) {
-	if _, known := h.users[user]; known {
-		delete(h.users, user)
-		g.users--
 	}
 }
 
 // leftBehind reports whether users were connected when the gateway was heard last: lost, or none: idle.
-// Without users to count, it counts as lost.
+// Without devices to look at, it counts as lost.
 func (h *heard) leftBehind(ttl time.Duration) string {
-	if h.users == nil {
+	if h.devices == nil {
 		return lost
 	}
-	for _, u := range h.users {
-		if durationOf(h.last-u.last) <= max(ttl, wentWith) {
+	for _, at := range h.devices {
+		if durationOf(h.last-at) <= max(ttl, wentWith) {
 			return lost
 		}
 	}
@@ -244,22 +197,24 @@ func (g *gatewaySet) list(p schemas.Policy, ttl time.Duration) []Gateway {
 			state = h.silent
 		}
 		if silence > lostFor || h.draining && silence > p.GatewaySilence || ended && state == idle {
-			g.users -= len(h.users)
+			g.heard -= len(h.devices)
 			delete(g.lives, key)
 			continue
 		}
 		one := Gateway{Gateway: key.gateway, State: state, LastSeenAt: h.last, Epoch: key.epoch}
 		if !g.full {
-			n := int64(0)
-			for user, u := range h.users {
+			present, before := map[schemas.UserID]struct{}{}, len(h.devices)
+			for device, at := range h.devices {
 				switch {
-				case durationOf(g.now-u.last) <= ttl:
-					n++
+				case durationOf(g.now-at) <= ttl:
+					present[device.user] = struct{}{}
 				// Of one that may turn out to be lost, those who may be lost with it are kept.
-				case h.silent != "" || durationOf(h.last-u.last) > max(ttl, wentWith):
-					g.forget(h, user)
+				case h.silent != "" || durationOf(h.last-at) > max(ttl, wentWith):
+					delete(h.devices, device)
 				}
 			}
+			g.heard += len(h.devices) - before
+			n := int64(len(present))
 			one.Users = &n
 		}
 		all = append(all, one)

@@ -118,8 +118,8 @@ func TestTheFormerLifeOfAGatewayIsShownOnlyIfItLeftUsers(t *testing.T) {
 	for _, one := range g.list(p, p.OnlineTTL) {
 		got = append(got, one.Gateway+" "+one.State)
 	}
-	if len(got) != 3 || got[0] != "fell lost" || got[1] != "fell alive" || got[2] != "left alive" || g.users != 3 {
-		t.Errorf("the list is %q, of %d users", got, g.users)
+	if len(got) != 3 || got[0] != "fell lost" || got[1] != "fell alive" || got[2] != "left alive" || g.heard != 3 {
+		t.Errorf("the list is %q, of %d users", got, g.heard)
 	}
 }
 

@@ -205,14 +205,14 @@ func TestGatewaysAreAliveDrainingOrLost(t *testing.T) {
 		t.Error(got)
 	}
 	g.hear(&frameSeen{time: begin + ttl + 2 + schemas.Millis(lostFor.Milliseconds()) + 1})
-	if got := shown(); got != "" || g.users != 0 {
-		t.Errorf("%q and %d users are kept", got, g.users)
+	if got := shown(); got != "" || g.heard != 0 {
+		t.Errorf("%q and %d users are kept", got, g.heard)
 	}
 }
 
 func TestUsersOfGatewaysAreNotCountedIfThereAreTooMany(t *testing.T) {
 	t.Parallel()
-	g := gatewaySet{users: maxHeard}
+	g := gatewaySet{heard: maxHeard}
 	g.hear(&frameSeen{gateway: "a", epoch: 1, time: 1000, come: phones(1)})
 	g.hear(&frameSeen{gateway: "b", epoch: 1, time: 1000, come: phones(2), left: phones(1)})
 	if all := g.list(schemas.DefaultPolicy(), time.Minute); len(all) != 2 || all[0].Users != nil {
