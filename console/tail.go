@@ -12,8 +12,8 @@ import (
 const (
 	// idleAfter is how long a tail goes on reading that nobody uses.
 	idleAfter = time.Minute
-	// idleCheck is how often that is looked at, and the wait after a failure.
-	idleCheck = 5 * time.Second
+	// failedFor is how long a failure stands before the topic is read again.
+	failedFor = 5 * time.Second
 )
 
 // tail reads a topic while somebody uses what is read. Any goroutine may use it.
@@ -25,26 +25,22 @@ type tail struct {
 	read func(ctx context.Context, loaded func()) error
 	// reset forgets what was read.
 	reset func()
-	wake  chan struct{} // capacity 1
+	used  chan struct{} // capacity 1
 
 	mu     sync.Mutex
-	used   time.Time
 	done   chan struct{} // closed when loaded or failed; replaced by reset
 	loaded bool
 	err    error // of the newest read; nil while one runs
 }
 
 func newTail(name string, read func(context.Context, func()) error, reset func()) *tail {
-	return &tail{name: name, read: read, reset: reset, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	return &tail{name: name, read: read, reset: reset, used: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // touch says that the tail is used now.
 func (t *tail) touch() {
-	t.mu.Lock()
-	t.used = time.Now()
-	t.mu.Unlock()
 	select {
-	case t.wake <- struct{}{}:
+	case t.used <- struct{}{}:
 	default:
 	}
 }
@@ -67,12 +63,6 @@ func (t *tail) await(ctx context.Context, most time.Duration) (loaded bool, err 
 	return t.loaded, t.err
 }
 
-func (t *tail) idle() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return time.Since(t.used) >= idleAfter
-}
-
 // settle says how a read goes: loaded, or failed.
 func (t *tail) settle(loaded bool, err error) {
 	t.mu.Lock()
@@ -88,11 +78,11 @@ func (t *tail) settle(loaded bool, err error) {
 // run reads whenever the tail is used, until ctx ends.
 func (t *tail) run(ctx context.Context, log *slog.Logger) {
 	logged := "" // the error that was logged last; the same one is not logged again
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.wake:
+		case <-t.used:
 		}
 		err := t.once(ctx)
 		t.reset()
@@ -102,44 +92,35 @@ func (t *tail) run(ctx context.Context, log *slog.Logger) {
 				log.Warn("the console cannot read a topic", "what", t.name, "error", err)
 				logged = text
 			}
-			kafka.Pause(ctx, idleCheck)
+			kafka.Pause(ctx, failedFor)
 		}
 		t.mu.Lock()
 		t.loaded, t.err, t.done = false, nil, make(chan struct{})
 		t.mu.Unlock()
-		t.rest()
-	}
-}
-
-// rest takes back what woke the tail, unless it is still used.
-func (t *tail) rest() {
-	select {
-	case <-t.wake:
-	default:
-	}
-	if !t.idle() {
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
 	}
 }
 
 // once reads until nobody uses what is read any more.
 func (t *tail) once(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
 	defer cancel()
-	watching.Go(func() {
-		defer cancel()
-		for !t.idle() && kafka.Pause(ctx, idleCheck) {
-			continue
+	ended := make(chan error, 1)
+	go func() { ended <- t.read(ctx, func() { t.settle(true, nil) }) }()
+	idle := time.NewTimer(idleAfter)
+	defer idle.Stop()
+	for {
+		select {
+		case <-t.used:
+			idle.Reset(idleAfter)
+		case <-idle.C:
+			cancel()
+			<-ended
+			return nil
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
 		}
-	})
-	err := t.read(ctx, func() { t.settle(true, nil) })
-	if ctx.Err() != nil {
-		return nil
 	}
-	return err
 }
