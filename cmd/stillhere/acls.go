@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -88,29 +87,18 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 func (c *topicsACLs) AfterApply() error { return output.Check(os.Stdout, c.Output) }
 
 var grantColumns = []output.Column[admin.Grant]{
-	{Name: "resource", Value: func(g admin.Grant) any { return g.Resource }},
-	{Name: "name", Value: func(g admin.Grant) any { return g.Name }},
-	{Name: "prefixed", Value: func(g admin.Grant) any { return g.Prefixed }},
-	{Name: "operation", Value: func(g admin.Grant) any { return g.Operation }},
+	{Name: "resource", Head: "RESOURCE", Value: func(g admin.Grant) any { return g.Resource }},
+	{Name: "name", Head: "NAME", Value: func(g admin.Grant) any { return g.Name }},
+	{Name: "prefixed", Head: "PREFIXED", Value: func(g admin.Grant) any { return g.Prefixed }},
+	{Name: "operation", Head: "OPERATION", Value: func(g admin.Grant) any { return g.Operation }},
 }
 
 func (c *topicsACLs) print(grants []admin.Grant) error {
-	switch c.Output {
-	case output.JSON: // on one line
-		return json.NewEncoder(os.Stdout).Encode(grants)
-	case output.JSONL, output.CSV, output.Parquet:
+	if c.Output != "commands" {
 		return printRows(c.Output, rowsOf(grants), grantColumns)
 	}
 	for _, g := range grants {
-		if c.Output == "commands" {
-			fmt.Println(aclCommand(c.Kafka.Brokers, c.Principal, g, c.Remove))
-			continue
-		}
-		pattern := "literal"
-		if g.Prefixed {
-			pattern = "prefixed"
-		}
-		fmt.Printf("%-24s %-16s %-17s %-9s %s\n", c.Principal, g.Operation, g.Resource, pattern, g.Name)
+		fmt.Println(aclCommand(c.Kafka.Brokers, c.Principal, g, c.Remove))
 	}
 	return nil
 }
