@@ -20,6 +20,7 @@ import (
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/canary"
+	"github.com/stillhere/stillhere/tools/dataset"
 )
 
 // canaryCommand acts as two users and reports what they see.
@@ -108,7 +109,7 @@ func (c *canaryCommand) Run(ctx context.Context) error {
 			return misused(err)
 		}
 		defer reader.Close()
-		config.Log = canary.Topic{Reader: reader}
+		config.Log = dataset.Topic{Reader: reader}
 		follow = followPolicy(ctx, cluster, &inForce, c.Timeout, log)
 		if cluster.Users.Text() {
 			of := tenants.NewDirectory(reader, schemas.TenantQuotas{}, log)

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/canary"
+	"github.com/stillhere/stillhere/tools/dataset"
 )
 
 // canaryRun is a canary that runs in a world.
@@ -35,7 +36,7 @@ func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *ca
 	r := &canaryRun{w: w, registry: prometheus.NewRegistry()}
 	config := canary.Config{Ingest: client.HTTP{URL: ingest.base, Client: w.http}, Reads: client.HTTP{URL: api.base, Client: w.http},
 		User: canary.User{ID: canary.DefaultUser}, Silent: canary.User{ID: canary.DefaultSilent}, Interval: 10 * time.Second, Timeout: 5 * time.Second,
-		Policy: func() schemas.Policy { return w.config.Policy }, Log: canary.Topic{Reader: reader},
+		Policy: func() schemas.Policy { return w.config.Policy }, Log: dataset.Topic{Reader: reader},
 		Registry: r.registry, Logger: w.log}
 	if change != nil {
 		change(&config)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -100,24 +99,4 @@ func compare(published []schemas.Transition, shown []change, name schemas.Name) 
 		}
 	}
 	return nil
-}
-
-// Topic is presence.transitions in Kafka.
-type Topic struct{ *kafka.Reader }
-
-var _ Log = Topic{}
-
-// Partitions is how many there are.
-func (t Topic) Partitions(ctx context.Context) (int32, error) {
-	return t.Reader.Partitions(ctx, schemas.Transitions)
-}
-
-// Bounds are the first offset of the partition and the one after the last.
-func (t Topic) Bounds(ctx context.Context, partition int32) (start, end int64, err error) {
-	return t.Reader.Bounds(ctx, schemas.Transitions, partition)
-}
-
-// Read reads the committed records of a range.
-func (t Topic) Read(ctx context.Context, partition int32, from, to int64, each func(*schemas.Record) error) error {
-	return t.ReadComplete(ctx, schemas.Transitions, partition, from, to, each)
 }
