@@ -72,7 +72,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	line := progress.Stderr()
 	begun := time.Now()
 	o.Progress = func(records int64) {
-		line.Say("%s records, %s/s", grouped(records), grouped(int64(float64(records)/max(time.Since(begun).Seconds(), 0.001))))
+		line.Say("%s records, %s/s", output.Grouped(records), output.Grouped(int64(float64(records)/max(time.Since(begun).Seconds(), 0.001))))
 	}
 	source, closeSource, err := c.source(ctx, cluster)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *recordCommand) Run(ctx context.Context) error {
 	records, bytes := int64(0), int64(0)
 	take := func(r *schemas.Record) error {
 		records, bytes = records+1, bytes+int64(len(r.Value))
-		line.Say("%s records, %s bytes, up to %s", grouped(records), grouped(bytes), r.Time)
+		line.Say("%s records, %s bytes, up to %s", output.Grouped(records), output.Grouped(bytes), r.Time)
 		return recorder.Write(r)
 	}
 	if c.For > 0 {
@@ -213,6 +213,6 @@ func (c *recordCommand) Run(ctx context.Context) error {
 	if err := errors.Join(recorder.Close(), file.Commit()); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "%s records in %s\n", grouped(records), c.Out)
+	fmt.Fprintf(os.Stderr, "%s records in %s\n", output.Grouped(records), c.Out)
 	return nil
 }

@@ -237,9 +237,9 @@ func (o *outputFile) end(ctx context.Context, w interface{ Close() error }, rows
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	switch err = o.finish(context.WithoutCancel(ctx), w, err); {
 	case interrupted && o.file != nil:
-		return fmt.Errorf("interrupted after %s rows: --out is not written", grouped(rows))
+		return fmt.Errorf("interrupted after %s rows: --out is not written", output.Grouped(rows))
 	case interrupted:
-		return fmt.Errorf("interrupted after %s rows: the output is not complete", grouped(rows))
+		return fmt.Errorf("interrupted after %s rows: the output is not complete", output.Grouped(rows))
 	}
 	return err
 }
@@ -261,7 +261,7 @@ func newBar(from, to schemas.Millis) *bar {
 
 func (b *bar) show(p replay.Progress) {
 	took := time.Since(b.begun)
-	text := fmt.Sprintf("%s rows  %s rows/s  at %s", grouped(p.Rows), grouped(int64(float64(p.Rows)/max(took.Seconds(), 0.001))),
+	text := fmt.Sprintf("%s rows  %s rows/s  at %s", output.Grouped(p.Rows), output.Grouped(int64(float64(p.Rows)/max(took.Seconds(), 0.001))),
 		p.At.Time().Format("2006-01-02T15:04:05Z"))
 	done := 0.0
 	if p.Total > 0 {
@@ -271,13 +271,4 @@ func (b *bar) show(p replay.Progress) {
 		done = max(done, min(1, float64(p.At-b.from)/float64(max(1, b.to-b.from))))
 	}
 	b.line.Say("%s", meter(done, took, text))
-}
-
-// grouped writes n with separators between thousands.
-func grouped(n int64) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/erasure"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -93,9 +94,9 @@ func (c *eraseCommand) Run(ctx context.Context, parsed *kong.Context, file *conf
 	for i, user := range users {
 		given, err := writer.Erase(ctx, schemas.UserName{User: user.id, Name: user.name})
 		if err != nil {
-			return fmt.Errorf("erasing user %s, the %s of %s: %w", user, grouped(int64(i+1))+"th", grouped(int64(len(users))), err)
+			return fmt.Errorf("erasing user %s, the %s of %s: %w", user, output.Grouped(int64(i+1))+"th", output.Grouped(int64(len(users))), err)
 		}
-		line.Say("%s of %s users erased", grouped(int64(i+1)), grouped(int64(len(users))))
+		line.Say("%s of %s users erased", output.Grouped(int64(i+1)), output.Grouped(int64(len(users))))
 		if err := receipts.Encode(given[0]); err != nil {
 			return err
 		}
@@ -134,9 +135,9 @@ func (c *eraseCommand) throughAPI(ctx context.Context) error {
 		receipt, err := reach.Erase(ctx, user.text())
 		if err != nil {
 			line.Clear()
-			return fmt.Errorf("%w (%s of %s users were erased before)", err, grouped(int64(i)), grouped(int64(len(users))))
+			return fmt.Errorf("%w (%s of %s users were erased before)", err, output.Grouped(int64(i)), output.Grouped(int64(len(users))))
 		}
-		line.Say("%s of %s users erased", grouped(int64(i+1)), grouped(int64(len(users))))
+		line.Say("%s of %s users erased", output.Grouped(int64(i+1)), output.Grouped(int64(len(users))))
 		if err := receipts.Encode(receipt); err != nil {
 			return err
 		}
@@ -153,12 +154,12 @@ func list(users []namedUser) string {
 	}
 	text := strings.Join(names, ", ")
 	if more := len(users) - most; more > 0 {
-		text += fmt.Sprintf(" and %s more", grouped(int64(more)))
+		text += fmt.Sprintf(" and %s more", output.Grouped(int64(more)))
 	}
 	if len(users) == 1 {
 		return "user " + text
 	}
-	return fmt.Sprintf("%s users: %s", grouped(int64(len(users))), text)
+	return fmt.Sprintf("%s users: %s", output.Grouped(int64(len(users))), text)
 }
 
 // users reads the arguments and the file. Nobody is erased if one of them is bad.

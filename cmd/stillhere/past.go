@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // asofCommand prints who was online, away or offline at an instant.
@@ -100,7 +101,7 @@ func (f *dataFlags) report(sum replay.Summary, rows int64, begun time.Time, err 
 		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to the beginning; of users who have not changed since, only the store knows: --postgres URL")
 	}
 	if err == nil && f.Out != "-" {
-		fmt.Fprintf(os.Stderr, "%s rows in %s, in %s\n", grouped(rows), f.Out, time.Since(begun).Round(time.Millisecond))
+		fmt.Fprintf(os.Stderr, "%s rows in %s, in %s\n", output.Grouped(rows), f.Out, time.Since(begun).Round(time.Millisecond))
 	}
 }
 
@@ -123,9 +124,9 @@ func (f *dataFlags) reportUnnamed(changes int64) {
 	switch {
 	case changes == 0:
 	case f.Tenant != nil && len(f.asked) == 0:
-		fmt.Fprintf(os.Stderr, "stillhere: %s changes were left out: the names of their users are not known, or two names have one id, so they are of no tenant\n", grouped(changes))
+		fmt.Fprintf(os.Stderr, "stillhere: %s changes were left out: the names of their users are not known, or two names have one id, so they are of no tenant\n", output.Grouped(changes))
 	default:
-		fmt.Fprintf(os.Stderr, "stillhere: %s changes are of users whose names are not known, or of two names with one id\n", grouped(changes))
+		fmt.Fprintf(os.Stderr, "stillhere: %s changes are of users whose names are not known, or of two names with one id\n", output.Grouped(changes))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/rebuild"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -38,11 +39,11 @@ func (c *rebuildCommand) Run(ctx context.Context) error {
 	line, begun := progress.Stderr(), time.Now()
 	done, err := rebuild.Lastseen(ctx, sources.Log, sources.Writer, func(p rebuild.Progress) {
 		line.Say("%s", meter(float64(p.Read)/float64(max(1, p.Total)), time.Since(begun),
-			fmt.Sprintf("%s transitions  %s/s", grouped(p.Written), grouped(int64(float64(p.Written)/max(time.Since(begun).Seconds(), 0.001))))))
+			fmt.Sprintf("%s transitions  %s/s", output.Grouped(p.Written), output.Grouped(int64(float64(p.Written)/max(time.Since(begun).Seconds(), 0.001))))))
 	})
 	line.Clear()
 	if err != nil {
-		return fmt.Errorf("after %s transitions (the same command may be run again): %w", grouped(done.Written), err)
+		return fmt.Errorf("after %s transitions (the same command may be run again): %w", output.Grouped(done.Written), err)
 	}
 	names := ""
 	if sources.Names != nil {
@@ -50,9 +51,9 @@ func (c *rebuildCommand) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("after all transitions (the same command may be run again): %w", err)
 		}
-		names = fmt.Sprintf(" and %s names", grouped(copied))
+		names = fmt.Sprintf(" and %s names", output.Grouped(copied))
 	}
-	fmt.Fprintf(os.Stderr, "%s transitions%s are in the store, in %s\n", grouped(done.Written), names, time.Since(begun).Round(time.Millisecond))
+	fmt.Fprintf(os.Stderr, "%s transitions%s are in the store, in %s\n", output.Grouped(done.Written), names, time.Since(begun).Round(time.Millisecond))
 	return nil
 }
 

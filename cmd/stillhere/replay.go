@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // replayCommand gives out what was published.
@@ -193,9 +194,9 @@ func (c *replayCommand) Run(ctx context.Context, parsed *kong.Context, args give
 	}
 	switch {
 	case interrupted && errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted after %s rows, up to %s%s", grouped(rows), sum.Last, c.hint(parsed, args))
+		return fmt.Errorf("interrupted after %s rows, up to %s%s", output.Grouped(rows), sum.Last, c.hint(parsed, args))
 	case err == nil && c.Out != "-":
-		fmt.Fprintf(os.Stderr, "%s rows in %s, %s rows/s\n", grouped(rows), c.Out, grouped(int64(float64(rows)/max(time.Since(bar.begun).Seconds(), 0.001))))
+		fmt.Fprintf(os.Stderr, "%s rows in %s, %s rows/s\n", output.Grouped(rows), c.Out, output.Grouped(int64(float64(rows)/max(time.Since(bar.begun).Seconds(), 0.001))))
 	}
 	return err
 }
@@ -227,7 +228,7 @@ func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o 
 	err = replay.Follow(ctx, sources.Log, o, sum, func(e *store.Entry) error {
 		rows++
 		if c.Out != "-" {
-			bar.line.Say("following: %s rows  at %s", grouped(rows), e.At)
+			bar.line.Say("following: %s rows  at %s", output.Grouped(rows), e.At)
 		}
 		return w.Write(e)
 	}, w.Flush)
@@ -246,10 +247,10 @@ func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
 	c.reportUnnamed(sum.Unnamed)
 	reportForgotten(sum.Forgotten)
 	if sum.Unreadable > 0 {
-		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were skipped\n", grouped(sum.Unreadable))
+		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were skipped\n", output.Grouped(sum.Unreadable))
 	}
 	if sum.Late > 0 {
-		fmt.Fprintf(os.Stderr, "stillhere: %s rows were published more than %s late and are out of order\n", grouped(sum.Late), replay.Defaults().Hold)
+		fmt.Fprintf(os.Stderr, "stillhere: %s rows were published more than %s late and are out of order\n", output.Grouped(sum.Late), replay.Defaults().Hold)
 	}
 }
 

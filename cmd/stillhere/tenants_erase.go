@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/erasure"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -57,7 +58,7 @@ func (c *eraseCommand) tenant(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := confirm(c.Yes, fmt.Sprintf("Erase all %s users of tenant %s, its settings and its policy? The users' %s.", grouped(users), shownTenant(o.Tenant), erasureSays)); err != nil {
+	if err := confirm(c.Yes, fmt.Sprintf("Erase all %s users of tenant %s, its settings and its policy? The users' %s.", output.Grouped(users), shownTenant(o.Tenant), erasureSays)); err != nil {
 		return err
 	}
 	if err := eraseAll(ctx, cluster, o); err != nil {
@@ -108,17 +109,17 @@ func eraseAll(ctx context.Context, cluster kafka.Config, o erasure.Options) erro
 		}
 		return nil
 	}
-	o.Progress = func(erased int64) { line.Say("%s users erased", grouped(erased)) }
+	o.Progress = func(erased int64) { line.Say("%s users erased", output.Grouped(erased)) }
 	done, err := erasure.Run(ctx, o)
 	line.Clear()
 	warnUnspread(writer)
-	fmt.Fprintf(os.Stderr, "tenant %s: %s erasures written; passes: %d\n", shownTenant(o.Tenant), grouped(done.Erased), done.Passes)
+	fmt.Fprintf(os.Stderr, "tenant %s: %s erasures written; passes: %d\n", shownTenant(o.Tenant), output.Grouped(done.Erased), done.Passes)
 	switch {
 	case err != nil:
 		return fmt.Errorf("erasing tenant %s (run the command again to continue): %w", shownTenant(o.Tenant), err)
 	case done.Left > 0:
 		return fmt.Errorf("%s users of tenant %s are still listed: does the pipeline run, and are its users without access? Run the command again to continue",
-			grouped(done.Left), shownTenant(o.Tenant))
+			output.Grouped(done.Left), shownTenant(o.Tenant))
 	}
 	return nil
 }

@@ -24,10 +24,10 @@ func summary(o *Overview) [][2]string {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(c.ByKind)) {
 			if c.ByKind[kind] > 0 {
-				kinds = append(kinds, kind+" "+grouped(c.ByKind[kind]))
+				kinds = append(kinds, kind+" "+output.Grouped(c.ByKind[kind]))
 			}
 		}
-		users = grouped(c.Online) + " online, " + grouped(c.Away) + " away"
+		users = output.Grouped(c.Online) + " online, " + output.Grouped(c.Away) + " away"
 		if len(kinds) > 0 {
 			users += " (" + strings.Join(kinds, ", ") + ")"
 		}
@@ -107,21 +107,12 @@ func orNone(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// grouped writes 1234567 as 1,234,567.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
-}
-
 func rate(r *float64) string {
 	switch {
 	case r == nil:
 		return unknown
 	case *r >= 100:
-		return grouped(int64(*r + 0.5))
+		return output.Grouped(int64(*r + 0.5))
 	}
 	return strconv.FormatFloat(*r, 'f', 1, 64)
 }

@@ -1,6 +1,11 @@
 package loadtest
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+
+	"github.com/stillhere/stillhere/tools/output"
+)
 
 // target is what a table says of the target: "≥ 15.0 ✓".
 func (f *Figure) target() string {
@@ -27,9 +32,5 @@ func Number(v float64) string {
 	case v < 100:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	digits := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return output.Grouped(int64(math.RoundToEven(v)))
 }

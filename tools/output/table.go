@@ -103,6 +103,15 @@ func unseen(r rune) bool {
 	return !unicode.IsPrint(r) || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
+// Grouped writes 1234567 as 1,234,567.
+func Grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
 // Instant is an instant in a table: in UTC, to the millisecond; empty for none.
 func Instant(at schemas.Millis) string {
 	if at == 0 {

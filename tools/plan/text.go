@@ -5,28 +5,22 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // figure writes a value with its unit: 43.3 M/s, 24.2 TB, 6,100 USD.
 func figure(l *Line, currency string) string {
 	switch l.Unit {
 	case currency:
-		return thousands(math.Round(l.Value)) + " " + currency
+		return output.Grouped(int64(math.Round(l.Value))) + " " + currency
 	case "B", "B/s", "/s":
 		return strings.TrimSuffix(short(l.Value), " ") + l.Unit
 	}
 	if l.Value == math.Trunc(l.Value) && l.Value < 1e6 {
-		return thousands(l.Value)
+		return output.Grouped(int64(l.Value))
 	}
 	return strings.TrimSpace(short(l.Value))
-}
-
-func thousands(n float64) string {
-	text := fmt.Sprintf("%.0f", n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // Text writes plans side by side, a column each, as a Markdown table. Each line has its
