@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -77,24 +78,39 @@ func (w *world) show(base string, user schemas.UserID, visibility string) {
 // ask sends a request; a body that is not nil goes as JSON.
 func (w *world) ask(method, url string, body any) (int, []byte) {
 	w.Helper()
+	status, text := w.send(context.Background(), method, url, body)
+	if status == 0 {
+		w.Errorf("%s %s: %s", method, url, text)
+	}
+	return status, text
+}
+
+// try is ask that may fail, after five seconds at most: the status is 0 then.
+func (w *world) try(method, url string, body any) (int, []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return w.send(ctx, method, url, body)
+}
+
+// send sends a request. A status of 0 is none, and the text is why.
+func (w *world) send(ctx context.Context, method, url string, body any) (int, []byte) {
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
 		must.Do(w, err)
 		content = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(context.Background(), method, url, content)
+	request, err := http.NewRequestWithContext(ctx, method, url, content)
 	must.Do(w, err)
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := w.http.Do(request)
 	if err != nil {
-		w.Errorf("%s %s: %v", method, url, err)
-		return 0, nil
+		return 0, []byte(err.Error())
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
-		w.Errorf("%s %s: %v", method, url, err)
+		return 0, []byte(err.Error())
 	}
 	return answer.StatusCode, text
 }

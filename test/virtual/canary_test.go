@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stillhere/stillhere/client"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
@@ -31,19 +29,17 @@ type canaryRun struct {
 // runCanary runs a canary on these processes, with changed settings.
 func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *canaryRun {
 	w.Helper()
-	reader, err := kafka.NewReader(clusterOf(w.config), slog.New(slog.DiscardHandler))
-	must.Do(w, err)
 	r := &canaryRun{w: w, registry: prometheus.NewRegistry()}
 	config := canary.Config{Ingest: client.HTTP{URL: ingest.base, Client: w.http}, Reads: client.HTTP{URL: api.base, Client: w.http},
 		User: canary.User{ID: canary.DefaultUser}, Silent: canary.User{ID: canary.DefaultSilent}, Interval: 10 * time.Second, Timeout: 5 * time.Second,
-		Policy: func() schemas.Policy { return w.config.Policy }, Log: dataset.Topic{Reader: reader},
+		Policy: func() schemas.Policy { return w.config.Policy }, Log: dataset.Topic{Reader: w.tap.reader},
 		Registry: r.registry, Logger: w.log}
 	if change != nil {
 		change(&config)
 	}
-	if r.Canary, err = canary.New(config); err != nil {
-		w.Fatal(err)
-	}
+	var err error
+	r.Canary, err = canary.New(config)
+	must.Do(w, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
@@ -52,7 +48,6 @@ func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *ca
 		if err := <-ended; err != nil {
 			w.Errorf("the canary ended with %v", err)
 		}
-		reader.Close()
 	}
 	return r
 }

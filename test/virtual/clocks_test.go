@@ -3,17 +3,14 @@ package virtual
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/testkit/must"
@@ -37,14 +34,8 @@ func TestClocksOfBrokersAndProcessesMayDifferAndNothingIsRefused(t *testing.T) {
 
 func differ(w *world, skew time.Duration) {
 	t := w.T
-	w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
+	openGraph(w, graph.Edge{User: 1, Follower: 4}, graph.Edge{User: 1, Follower: 5})
 	w.config.Expand.Mode, w.config.Expand.HighFollower = expand.All, 1 // so there are jobs
-	g, err := sqlitegraph.Open(t.Context(), w.config.Graph.SQLite)
-	must.Do(t, err)
-	defer g.Close()
-	if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 5}}); err != nil {
-		t.Fatal(err)
-	}
 	admin := w.keepHeartbeats()
 	defer admin.Close()
 	p := w.start("all", "one")

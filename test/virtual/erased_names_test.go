@@ -55,7 +55,6 @@ func (b *beating) listed(when string, sources []erasure.Source, want int64) {
 func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
 		g := openGraph(w)
-		defer g.Close()
 		all := w.startAll()
 		ingests := []string{all["ingest"].base, w.start("ingest", "ingest-2").base}
 		gateway := w.dial("gw-1")

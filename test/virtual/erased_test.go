@@ -14,11 +14,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/must"
-	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,21 +25,15 @@ func TestOnTheDayOfTheReceiptNothingHoldsTheIDOfAnErasedUser(t *testing.T) {
 	long(t)
 	const erased, other, never schemas.UserID = 7_777_777_777_777, 8, 9
 	inWorld(t, size{partitions: 1, slow: true}, func(w *world) {
-		w.config.Graph = app.Store{SQLite: w.config.Store.SQLite + ".graph"}
+		g := openGraph(w, graph.Edge{User: erased, Follower: other}, graph.Edge{User: other, Follower: erased}, graph.Edge{User: other, Follower: never})
 		w.config.Expand.Mode = "all"
 		p := w.start("all", "one")
-		g, err := app.OpenGraph(w.Context(), w.config.Graph, pgstore.Defaults())
-		must.Do(w, err)
-		defer g.Close()
-		if _, err := g.Add(w.Context(), []graph.Edge{{User: erased, Follower: other}, {User: other, Follower: erased}, {User: other, Follower: never}}); err != nil {
-			w.Fatal(err)
-		}
 		beat := func(user schemas.UserID) { w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }
 		beat(other)
 		beat(erased)
 		v := w.watch(p.base, erased)
 		beat(erased)
-		w.until("the user is online", time.Minute, func() bool { return state(w.user(p.base, erased)) == "online" })
+		w.until("the user is online", time.Minute, func() bool { return word(w.user(p.base, erased).State) == "online" })
 		w.show(p.base, erased, "nobody")
 		time.Sleep(10 * time.Second)
 
@@ -74,7 +65,7 @@ func TestOnTheDayOfTheReceiptNothingHoldsTheIDOfAnErasedUser(t *testing.T) {
 			w.Errorf("rows in %v", held)
 		}
 		changes := v.changes()
-		if last := changes[len(changes)-1]; state(last.Presence) != "offline" || last.LastSeenAt != 0 || last.LastActiveAt != 0 || len(last.Devices) != 0 {
+		if last := changes[len(changes)-1]; word(last.State) != "offline" || last.LastSeenAt != 0 || last.LastActiveAt != 0 || len(last.Devices) != 0 {
 			w.Errorf("a viewer heard %+v last", last)
 		}
 		v.stop()
@@ -103,15 +94,8 @@ func TestOnTheDayOfTheReceiptNothingHoldsTheIDOfAnErasedUser(t *testing.T) {
 			w.Error("the user does not look as if never seen")
 		}
 		beat(erased)
-		w.until("a beat makes a new user", time.Minute, func() bool { return state(w.user(p.base, erased)) == "online" })
+		w.until("a beat makes a new user", time.Minute, func() bool { return word(w.user(p.base, erased).State) == "online" })
 	})
-}
-
-func state(p schemas.Presence) string {
-	if p.State == nil {
-		return "hidden"
-	}
-	return *p.State
 }
 
 // rowsWith are the tables of both SQLite files with a user, one name for each row.
@@ -167,12 +151,9 @@ func (w *world) topicsWith(user schemas.UserID) (found []string) {
 		}
 		return false
 	}
-	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	must.Do(w, err)
-	defer reader.Close()
 	for _, spec := range schemas.Topics() {
 		newest := map[string]bool{}
-		err := reader.Read(w.Context(), spec.Topic, 0, -1, -1, true, func(r *schemas.Record) error {
+		w.read(spec.Topic, func(r *schemas.Record) error {
 			holds := has(r.Key) || has(r.Value)
 			if spec.Topic == schemas.Statuses {
 				newest[string(r.Key)] = holds && r.Value != nil
@@ -181,7 +162,6 @@ func (w *world) topicsWith(user schemas.UserID) (found []string) {
 			}
 			return nil
 		})
-		must.Do(w, err)
 		for _, holds := range newest {
 			if holds {
 				found = append(found, string(spec.Topic))

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/explain"
 )
@@ -19,11 +17,8 @@ func TestTheDetectorRunAgainGivesEveryChangeOfWhichTheHeartbeatsAreThere(t *test
 		const silent, lost, leaves, erased, late schemas.UserID = 1, 2, 3, 4, 5
 		p := w.start("all", "one")
 		cluster := clusterOf(w.config)
-		reader, err := kafka.NewReader(cluster, w.log)
-		must.Do(w, err)
-		defer reader.Close()
 		asked := func(tr *schemas.Transition) (*explain.Explanation, string, error) {
-			e, err := explain.Explain(w.Context(), cluster, reader, explain.Options{Event: tr.EventID().String()})
+			e, err := explain.Explain(w.Context(), cluster, w.tap.reader, explain.Options{Event: tr.EventID().String()})
 			if err != nil {
 				return nil, "", err
 			}
@@ -75,7 +70,7 @@ func TestTheDetectorRunAgainGivesEveryChangeOfWhichTheHeartbeatsAreThere(t *test
 		w.sleepTo(from + 9*minute)
 		w.tap.catchUp()
 		again := byUser(w.tap.committed())[w.id(late)][0]
-		w.damage(reader, cluster)
+		w.damage()
 		e, text, err := asked(&again)
 		if err != nil || e.Replay == nil || !e.Replay.Agrees || len(e.Replay.Refused) == 0 || !strings.Contains(text, "its digest is another one") {
 			w.Errorf("beside a damaged snapshot %s is explained as %+v %s, %v", line(&again), e, text, err)
@@ -103,13 +98,10 @@ func TestTheDetectorRunAgainGivesEveryChangeOfWhichTheHeartbeatsAreThere(t *test
 }
 
 // damage writes, of every snapshot, that it has another digest.
-func (w *world) damage(reader *kafka.Reader, cluster kafka.Config) {
+func (w *world) damage() {
 	w.Helper()
-	producer, err := kafka.NewProducer(cluster, w.log, nil)
-	must.Do(w, err)
-	defer producer.Close(w.Context())
 	var all []schemas.Outgoing
-	err = reader.Read(w.Context(), schemas.Snapshots, 0, -1, -1, true, func(r *schemas.Record) error {
+	w.read(schemas.Snapshots, func(r *schemas.Record) error {
 		if len(r.Key) != len(schemas.SnapshotName{}.Key(0)) { // is no chunk
 			value := bytes.Clone(r.Value)
 			value[len(value)-1] ^= 1
@@ -117,10 +109,7 @@ func (w *world) damage(reader *kafka.Reader, cluster kafka.Config) {
 		}
 		return nil
 	})
-	if err == nil {
-		err = producer.AppendSync(w.Context(), all...)
-	}
-	if err != nil || len(all) == 0 {
-		w.Fatalf("%d snapshots are damaged: %v", len(all), err)
+	if w.write(all...); len(all) == 0 {
+		w.Fatal("no snapshot is damaged")
 	}
 }

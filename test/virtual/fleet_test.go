@@ -1,10 +1,6 @@
 package virtual
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -204,33 +200,4 @@ func (f *fleet) keepBeating(user schemas.UserID, from schemas.Millis, over <-cha
 			}
 		}
 	}
-}
-
-// try sends a request that may fail: the status is 0 then.
-func (w *world) try(method, url string, body any) (int, []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return 0, []byte(err.Error())
-		}
-		content = bytes.NewReader(text)
-	}
-	request, err := http.NewRequestWithContext(ctx, method, url, content)
-	if err != nil {
-		return 0, []byte(err.Error())
-	}
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := w.http.Do(request)
-	if err != nil {
-		return 0, []byte(err.Error())
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0, []byte(err.Error())
-	}
-	return answer.StatusCode, text
 }

@@ -2,11 +2,9 @@ package virtual
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/replay"
@@ -28,7 +25,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
 		t := w.T
 		w.config.Expand.Mode = expand.All
-		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
+		openGraph(w)
 		p := w.start("all", "one")
 		gw := gateway{}
 		w.mustPost(p.base, gw, row{User: 1, Device: 7, Kind: "mobile"})
@@ -42,8 +39,6 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		}
 		w.until("user 1 is online", time.Minute, is("online"))
 
-		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		must.Do(t, err)
 		future := now() + 10*365*24*60*minute
 		forged := []schemas.Transition{
 			{Version: math.MaxInt64, At: now(), LastSeen: now()},
@@ -57,8 +52,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		for i := range forged {
 			f := &forged[i]
 			f.User, f.From, f.To, f.Cause, f.Visibility = 1, schemas.Online, schemas.Offline, schemas.Bye, schemas.Everyone
-			out := schemas.Outgoing{Topic: schemas.Transitions, Key: f.User.Key(), Value: f.Encode()}
-			must.Do(t, producer.AppendSync(t.Context(), out))
+			w.write(schemas.Outgoing{Topic: schemas.Transitions, Key: f.User.Key(), Value: f.Encode()})
 		}
 		time.Sleep(5 * time.Second)
 		if !is("online")() {
@@ -83,27 +77,12 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		w.until("the leaving arrives after a restart", time.Minute, is("offline"))
 		p.stop()
 
-		reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-		must.Do(t, err)
-		defer reader.Close()
-		roles := map[string]int{}
-		from, to, err := reader.Bounds(t.Context(), schemas.DeadLetter, 0)
-		if err == nil {
-			err = reader.Read(t.Context(), schemas.DeadLetter, 0, from, to, true, func(r *schemas.Record) error {
-				roles[string(r.Header(kafka.HeaderGroup))]++
-				return nil
-			})
-		}
-		must.Do(t, err)
 		for _, group := range []string{"stillhere.lastseen.sink", "stillhere.lastseen.projector", "stillhere.fanout.publish", "stillhere.fanout.planner"} {
-			if roles[group] != len(forged) {
-				t.Errorf("%s has %d dead letters, %d were forged: %v", group, roles[group], len(forged), roles)
+			if letters := w.lettersOf(group); letters != len(forged) {
+				t.Errorf("%s has %d dead letters, %d were forged", group, letters, len(forged))
 			}
 		}
 		replayed(w, len(forged))
-		if err := producer.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -128,14 +107,8 @@ func replayed(w *world, forged int) {
 func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testing.T) {
 	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
 		t := w.T
-		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
 		w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, 1 // so there are jobs
-		g, err := sqlitegraph.Open(t.Context(), w.config.Graph.SQLite)
-		must.Do(t, err)
-		defer g.Close()
-		if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 5}}); err != nil {
-			t.Fatal(err)
-		}
+		openGraph(w, graph.Edge{User: 1, Follower: 4}, graph.Edge{User: 1, Follower: 5})
 		p := w.start("all", "one")
 		delivered := w.logChannel(false)
 		beat := row{User: 1, Device: 7, Kind: "mobile"}
@@ -144,8 +117,6 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 		w.mustPost(p.base, gateway{}, beat)
 		w.until("the arrival is delivered", time.Minute, func() bool { return len(delivered.of(1)) == 1 })
 
-		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		must.Do(t, err)
 		change := func(version schemas.Version, at schemas.Millis) *schemas.Transition {
 			return &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: at, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: version}
 		}
@@ -161,7 +132,7 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 			status := schemas.Status{User: 1, State: schemas.Online, Since: c.At, Version: c.Version, Visibility: schemas.Nobody}
 			forged = append(forged, schemas.Outgoing{Topic: schemas.Statuses, Key: schemas.UserID(1).Key(), Value: status.Encode()})
 		}
-		must.Do(t, producer.AppendSync(t.Context(), forged...))
+		w.write(forged...)
 		time.Sleep(10 * time.Second)
 		if n := len(delivered.of(1)); n != 1 {
 			t.Errorf("what was forged was delivered: %+v", delivered.of(1)[1:])
@@ -170,20 +141,11 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 		w.until("the leaving is delivered", time.Minute, func() bool { return len(delivered.of(1)) == 2 })
 		delivered.stop()
 		p.stop()
-		if err := producer.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-
-		reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-		must.Do(t, err)
-		defer reader.Close()
 		letters := map[string]int{}
-		if err := reader.Read(t.Context(), schemas.DeadLetter, 0, -1, -1, true, func(r *schemas.Record) error {
+		w.read(schemas.DeadLetter, func(r *schemas.Record) error {
 			letters[string(r.Header(kafka.HeaderGroup))+" "+string(r.Header(kafka.HeaderErrorCode))]++
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		for group, want := range map[string]int{"stillhere.fanout.worker": 9, "stillhere.fanout.newest": 9, "stillhere.fanout.here": 3,
 			"stillhere.channel.log": 3, "stillhere.channel.log.here": 3} {
 			if letters[group+" not_of_this_log"] != want {

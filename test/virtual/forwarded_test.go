@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -15,9 +13,6 @@ func TestBeatsInAWrongPartitionKeepUsersOnlineWhileDetectorsAreDown(t *testing.T
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		w.config.Policy.HeartbeatInterval, w.config.Policy.HeartbeatJitter = 3*time.Second, 0
 		w.config.Policy.OnlineTTL, w.config.Policy.OfflineDebounce = 8*time.Second, 2*time.Second
-		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		must.Do(t, err)
-		defer func() { _ = producer.Close(w.Context()) }()
 		detector := w.start("detector", "detector")
 		const users = 40
 		beat := func(from schemas.UserID) { // each user of whom this is the turn
@@ -26,11 +21,8 @@ func TestBeatsInAWrongPartitionKeepUsersOnlineWhileDetectorsAreDown(t *testing.T
 				if user%4 != 0 { // the others keep the log's time going
 					partition = 1 - partition
 				}
-				done := make(chan error, 1)
-				producer.Append(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: partition, Key: user.Key(),
-					Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 7, Kind: schemas.Mobile}})},
-					func(err error) { done <- err })
-				must.Do(t, <-done)
+				w.write(schemas.Outgoing{Topic: schemas.Heartbeats, Partition: partition, Key: user.Key(),
+					Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 7, Kind: schemas.Mobile}})})
 			}
 		}
 		for step := range schemas.UserID(4 * 60) { // a minute

@@ -1,11 +1,9 @@
 package virtual
 
 import (
-	"context"
+	"encoding/json"
 	"math/rand/v2"
-	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -21,14 +18,9 @@ import (
 func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
 	inBothWorlds(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		store := openGraph(w)
-		defer store.Close()
-		start := func() (*process, *cable) {
-			c := &cable{dial: w.config.Kafka.Dialer}
-			return w.start("fanout", "fanout", func(config *app.Config) { config.Kafka.Dialer, config.GraphTopic = c.connect, true }), c
+		start := func() (*process, *wire) {
+			return w.startOn("fanout", func(config *app.Config) { config.GraphTopic = true })
 		}
-		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-		must.Do(w, err)
-		defer func() { _ = producer.Close(context.WithoutCancel(w.Context())) }()
 		fanout, wire := start()
 		random := rand.New(rand.NewPCG(1, 2))
 		follows, garbage := map[graph.Edge]bool{}, 0
@@ -46,17 +38,14 @@ func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
 			}
 			outs = append(outs, schemas.Outgoing{Topic: schemas.Graph, Key: []byte("1,2"), Value: []byte("?")})
 			garbage++
-			must.Do(w, producer.AppendSync(w.Context(), outs...))
+			w.write(outs...)
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 			switch round % 4 {
 			case 1:
 				fanout.stop()
 				fanout, wire = start()
 			case 3:
-				wire.cut()
-				fanout.over = true
-				fanout.cancel()
-				<-fanout.ended // it cannot commit, and says so
+				fanout.kill(wire)
 				fanout, wire = start()
 			}
 		}
@@ -80,17 +69,17 @@ func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
 			}
 		}
 		w.until("every unreadable record is a dead letter", time.Minute, func() bool { return w.deadLetters(schemas.Graph) >= garbage })
-		fanout.stop()
-		if err := producer.Close(w.Context()); err != nil {
-			w.Error(err)
-		}
 	})
 }
 
-func openGraph(w *world) *graph.Store {
+// openGraph makes the graph of all processes, with some edges.
+func openGraph(w *world, edges ...graph.Edge) *graph.Store {
 	w.Helper()
 	w.config.Graph = app.Store{SQLite: filepath.Join(w.TempDir(), app.GraphFile)}
 	store, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
+	must.Do(w, err)
+	w.ends = append(w.ends, store.Close)
+	_, err = store.Add(w.Context(), edges)
 	must.Do(w, err)
 	return store
 }
@@ -98,20 +87,13 @@ func openGraph(w *world) *graph.Store {
 // deadLetters counts the different records of a topic that are dead letters.
 func (w *world) deadLetters(of schemas.Topic) int {
 	w.Helper()
-	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	must.Do(w, err)
-	defer reader.Close()
 	origins := map[string]bool{}
-	n, err := reader.Partitions(w.Context(), schemas.DeadLetter)
-	for p := int32(0); p < n && err == nil; p++ {
-		err = reader.Read(w.Context(), schemas.DeadLetter, p, -1, -1, true, func(r *schemas.Record) error {
-			if string(r.Header("stillhere-origin-topic")) == of.Name(schemas.DefaultPrefix) {
-				origins[string(r.Header("stillhere-origin-partition"))+" "+string(r.Header("stillhere-origin-offset"))] = true
-			}
-			return nil
-		})
-	}
-	must.Do(w, err)
+	w.read(schemas.DeadLetter, func(r *schemas.Record) error {
+		if string(r.Header("stillhere-origin-topic")) == of.Name(schemas.DefaultPrefix) {
+			origins[string(r.Header("stillhere-origin-partition"))+" "+string(r.Header("stillhere-origin-offset"))] = true
+		}
+		return nil
+	})
 	return len(origins)
 }
 
@@ -119,29 +101,25 @@ func TestFriendsMadeOverHTTPReceiveDeliveriesUntilTheyAreNoMore(t *testing.T) {
 	for name, many := range map[string]int{"of a user with few": 10_000, "of a celebrity": 1} {
 		t.Run(name, func(t *testing.T) {
 			inBothWorlds(t, size{partitions: 1, tick: time.Second}, func(w *world) {
-				openGraph(w).Close()
+				openGraph(w)
 				w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, many
 				p := w.start("all", "one")
 				delivered := w.logChannel(false)
-				ask := func(method, path, body string, status int) {
+				ask := func(method, path, body string, want int) {
 					t.Helper()
-					request, err := http.NewRequestWithContext(w.Context(), method, p.base+path, strings.NewReader(body))
-					must.Do(t, err)
-					answer, err := w.http.Do(request)
-					must.Do(t, err)
-					if answer.Body.Close(); answer.StatusCode != status {
-						t.Errorf("%s %s: %s", method, path, answer.Status)
+					if status, answer := w.ask(method, p.base+path, json.RawMessage(body)); status != want {
+						t.Errorf("%s %s: %d %s", method, path, status, answer)
 					}
 				}
 				beat := row{User: 1, Device: 7, Kind: "mobile"}
 				bye := beat
 				bye.Bye = true
-				ask("PUT", "/presence/1/followers/2", "", 204)
+				ask("PUT", "/presence/1/followers/2", "null", 204)
 				ask("POST", "/presence/followers", `{"add":[{"user_id":"3","follower_id":"1"},{"user_id":"1","follower_id":"4"}],"mutual":true}`, 200)
 				w.mustPost(p.base, gateway{}, beat)
 				w.until("three friends receive it", time.Minute, func() bool { return recipients(delivered.of(1)) == 3 })
 				time.Sleep(time.Second) // longer than the graph's changes take to be seen
-				ask("DELETE", "/presence/1/followers/2", "", 204)
+				ask("DELETE", "/presence/1/followers/2", "null", 204)
 				ask("POST", "/presence/followers", `{"remove":[{"user_id":"4","follower_id":"1"}],"mutual":true}`, 200)
 				time.Sleep(time.Second)
 				w.mustPost(p.base, gateway{}, bye)

@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -64,12 +62,10 @@ const calmEvery = 10
 
 func simulate(w *world, seed uint64, hours float64) (said string) {
 	f := newFleet(w)
-	producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
-	must.Do(w, err)
 	random := rand.New(rand.NewPCG(seed, 0x57111))
 	from := now() + second - now()%second
 	minutes := max(1, int(hours*60))
-	watched := f.watch(1, 30, 31, 40)
+	watched := w.listen(watch.Options{URL: f.base("api") + "/presence/stream", Users: texts([]schemas.UserID{1, 30, 31, 40})})
 	over := make(chan struct{})
 	var living sync.WaitGroup
 	for i, user := range steadfast {
@@ -77,7 +73,7 @@ func simulate(w *world, seed uint64, hours float64) (said string) {
 	}
 	habit := random.Uint64()
 	living.Go(func() { f.people(habit, from, over) })
-	t := &trouble{fleet: f, random: random, producer: producer}
+	t := &trouble{fleet: f, random: random, producer: w.producer()}
 	slowest := time.Duration(0)
 	for i := range minutes {
 		t.minute()
@@ -100,9 +96,6 @@ func simulate(w *world, seed uint64, hours float64) (said string) {
 	watched.stop()
 	watched.check(w, users)
 	f.end()
-	if err := producer.Close(context.Background()); err != nil {
-		w.Error(err)
-	}
 	w.storedAre(users)
 	return fmt.Sprintf("%d virtual minutes, %d heartbeats records, %d transitions of %d users, all as the rules want; all well again after %s at most; %s",
 		minutes, len(w.tap.records[0])+len(w.tap.records[1]), count(users), len(users), slowest.Round(100*time.Millisecond), f.faults())
@@ -157,7 +150,7 @@ func (f *fleet) people(seed uint64, from schemas.Millis, over <-chan struct{}) {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(user)))
 			h := habits{visits: 4, idles: user%3 == 0, flaps: user%2 == 0, saysBye: 0.5, beatEvery: 15 * second}
-			for day := from; !isOver(over); day += hour {
+			for day := from; !select1(over); day += hour {
 				for _, r := range h.day(random, day, day+hour) {
 					if !sleepUnless(over, r.at) {
 						return
@@ -175,13 +168,11 @@ func (f *fleet) people(seed uint64, from schemas.Millis, over <-chan struct{}) {
 	c.post = func(g gateway, rows ...row) { f.post(g, rows...) }
 	c.pace = func(at schemas.Millis) { time.Sleep(time.Until(at.Time())) }
 	c.lives = 5 * minute
-	for begin := from; !isOver(over); begin = now() + second - now()%second {
+	for begin := from; !select1(over); begin = now() + second - now()%second {
 		c.live(begin, begin+10*minute)
 	}
 	all.Wait()
 }
-
-func isOver(over <-chan struct{}) bool { return select1(over) }
 
 // sleepUnless sleeps until an instant; false if it was over before.
 func sleepUnless(over <-chan struct{}, at schemas.Millis) bool {
@@ -195,58 +186,23 @@ func sleepUnless(over <-chan struct{}, at schemas.Millis) bool {
 	}
 }
 
-// follower is a viewer that gets over everything, and remembers what it heard last
-// of every user.
-type follower struct {
-	cancel  context.CancelFunc
-	reading sync.WaitGroup
-	last    map[string]schemas.User // reading's, until it has ended
-	faults  []string                // likewise
-}
-
-func (f *fleet) watch(users ...schemas.UserID) *follower {
-	ctx, cancel := context.WithCancel(context.Background())
-	v := &follower{cancel: cancel, last: map[string]schemas.User{}}
-	v.reading.Go(func() {
-		for m, err := range watch.Messages(ctx, watch.Options{URL: f.base("api") + "/presence/stream", Users: texts(users), Client: f.w.http}) {
-			if err != nil {
-				v.faults = append(v.faults, err.Error())
-				return
-			}
-			for _, user := range append(m.Users, present(m.User)...) {
-				v.hear(m.Type, user)
-			}
-		}
-	})
-	return v
-}
-
-func present(p *schemas.User) []schemas.User {
-	if p == nil {
-		return nil
-	}
-	return []schemas.User{*p}
-}
-
-func (v *follower) hear(of string, now schemas.User) {
-	if before, known := v.last[now.UserID]; known && of == watch.Change && len(now.Version) <= len(before.Version) && now.Version <= before.Version {
-		v.faults = append(v.faults, fmt.Sprintf("version %s of user %s after %s", now.Version, now.UserID, before.Version))
-	}
-	v.last[now.UserID] = now
-}
-
-func (v *follower) stop() {
-	v.cancel()
-	v.reading.Wait()
-}
-
-// check holds what was heard last to what was published last.
-func (v *follower) check(w *world, users map[schemas.UserID][]schemas.Transition) {
+// check holds what a viewer heard last of every user to what was published last.
+func (v *viewer) check(w *world, users map[schemas.UserID][]schemas.Transition) {
 	w.Helper()
-	for _, fault := range v.faults {
-		w.Errorf("a viewer: %s", fault)
+	last := map[string]schemas.User{}
+	for _, m := range v.heard {
+		all := m.Users
+		if m.User != nil {
+			all = append(all, *m.User)
+		}
+		for _, now := range all {
+			if before, known := last[now.UserID]; known && m.Type == watch.Change && now.VersionNumber() <= before.VersionNumber() {
+				w.Errorf("a viewer heard version %s of user %s after %s", now.Version, now.UserID, before.Version)
+			}
+			last[now.UserID] = now
+		}
 	}
-	for text, heard := range v.last {
+	for text, heard := range last {
 		user, err := schemas.ParseUserID("user_id", text)
 		must.Do(w, err)
 		want := schemas.PresenceOf(current(users[user]), 0)

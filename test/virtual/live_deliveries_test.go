@@ -1,34 +1,21 @@
 package virtual
 
 import (
-	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/sqlitegraph"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 )
 
 // User 2 follows user 1 and watches nobody.
 func TestAFollowersSocketReceivesDeliveriesWithoutAChannelProcess(t *testing.T) {
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
-		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), app.GraphFile)}
+		openGraph(w, graph.Edge{User: 1, Follower: 2})
 		w.config.Expand.Mode = expand.All
-		g, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
-		must.Do(w, err)
-		if _, err := g.Add(w.Context(), []graph.Edge{{User: 1, Follower: 2}}); err != nil {
-			w.Fatal(err)
-		}
-		g.Close()
 		p := w.start("all", "one")
-		defer p.stop()
-		v := w.receive(p.base + "/presence/stream?user_id=2")
-		defer v.stop()
+		v := w.listen(watch.Options{URL: p.base + "/presence/stream?user_id=2", Deliveries: true})
 		s := w.connectAs(p.base, "user_id=2&device_id=9&device_kind=web&deliveries=true")
 		defer s.leave()
 		other := w.connectAs(p.base, "user_id=2&device_id=8&device_kind=mobile")
@@ -48,22 +35,4 @@ func TestAFollowersSocketReceivesDeliveriesWithoutAChannelProcess(t *testing.T) 
 			w.Errorf("received %v, want one delivery of user 1, online", got)
 		}
 	})
-}
-
-// receive asks for deliveries and watches nobody.
-func (w *world) receive(url string) *viewer {
-	ctx, cancel := context.WithCancel(context.Background())
-	v := &viewer{cancel: cancel}
-	v.reading.Go(func() {
-		for m, err := range watch.Messages(ctx, watch.Options{URL: url, Deliveries: true, Client: w.http}) {
-			if err != nil {
-				w.Errorf("receiving deliveries: %v", err)
-				return
-			}
-			v.mu.Lock()
-			v.heard = append(v.heard, m)
-			v.mu.Unlock()
-		}
-	})
-	return v
 }

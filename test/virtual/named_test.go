@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -75,26 +74,13 @@ func (n named) counts(want string) {
 
 func TestUsersAreSeenByTheirNamesWithinTheirTenantAlone(t *testing.T) {
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
-		openGraph(w).Close()
+		openGraph(w)
 		w.config.Expand.Mode = expand.All
 		all := w.startAll()
 		acme := named{w, all["ingest"].base, all["api"].base, "acme"}
 		own := named{w, all["ingest"].base, all["api"].base, ""}
 
-		ctx, cancel := context.WithCancel(w.Context())
-		v := &viewer{cancel: cancel}
-		v.reading.Go(func() {
-			for m, err := range watch.Messages(ctx, watch.Options{URL: all["api"].base + "/presence/stream", Tenant: "acme", Users: namesakes, Client: w.http}) {
-				if err != nil {
-					w.Errorf("watching: %v", err)
-					return
-				}
-				v.mu.Lock()
-				v.heard = append(v.heard, m)
-				v.mu.Unlock()
-			}
-		})
-		defer v.stop()
+		v := w.listen(watch.Options{URL: all["api"].base + "/presence/stream", Tenant: "acme", Users: namesakes})
 		w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watch.Snapshot)) > 0 })
 
 		friend := own.api + "/presence/users/" + url.PathEscape(namesakes[1]) + "/followers/" + url.PathEscape(namesakes[0])

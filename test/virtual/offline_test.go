@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -37,15 +35,9 @@ func TestAUserHiddenAsOfflineLooksLikeOneWhoLeavesAtEveryEndpoint(t *testing.T) 
 func hideBesideALeaver(w *world, highFollower int) {
 	const hidden, leaves, never, follower, other = schemas.UserID(1), schemas.UserID(2), schemas.UserID(3), schemas.UserID(4), schemas.UserID(5)
 	w.config.HiddenOffline = true
-	w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
 	w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, highFollower
-	g, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
-	must.Do(w, err)
-	defer g.Close()
-	if _, err := g.Add(w.Context(), []graph.Edge{{User: hidden, Follower: follower}, {User: leaves, Follower: follower},
-		{User: hidden, Follower: other}, {User: leaves, Follower: other}}); err != nil {
-		w.Fatal(err)
-	}
+	openGraph(w, graph.Edge{User: hidden, Follower: follower}, graph.Edge{User: leaves, Follower: follower},
+		graph.Edge{User: hidden, Follower: other}, graph.Edge{User: leaves, Follower: other})
 	p := w.start("all", "one")
 	delivered := w.logChannel(true)
 	beat := func(user schemas.UserID) { w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }

@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -139,53 +138,4 @@ func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndReportsTheTrueInstants
 		}
 		w.storedAre(users)
 	})
-}
-
-func TestErrorsAtRandomChangeNothing(t *testing.T) {
-	long(t)
-	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
-		p := w.start("all", "one")
-		from := now() + second - now()%second
-		end := from + 30*minute
-		random := rand.New(rand.NewPCG(7, 7))
-		var people []*person
-		for user := schemas.UserID(1); user <= 12; user++ {
-			h := habits{visits: 1, idles: user%3 == 0, flaps: true, saysBye: 0.5, beatEvery: 15 * second}
-			people = append(people, &person{user: user, device: 7, kind: "web", reports: h.day(random, from, end)})
-		}
-		var all sync.WaitGroup
-		all.Go(func() { w.play(p.base, people...) })
-		w.sleepTo(from + 5*minute)
-		faults := w.kafka.Cluster().Fault(errorsAtRandom()...)
-		time.Sleep(10 * time.Minute)
-		w.Logf("%d requests were answered with errors", faults.Hits())
-		if faults.Hits() < 100 {
-			w.Error("too few errors to tell anything")
-		}
-		faults.Remove()
-		all.Wait()
-		time.Sleep(10 * time.Minute)
-
-		users := byUser(w.likeTheOracle())
-		w.readsAre(p.base, users)
-		p.stop()
-		w.storedAre(users)
-	})
-}
-
-// errorsAtRandom answer one in twenty of the requests that write with each of
-// the errors that brokers have for them.
-func errorsAtRandom() []kfake.Fault {
-	var faults []kfake.Fault
-	add := func(key kmsg.Key, topLevel bool, with ...*kerr.Error) {
-		for i, err := range with {
-			random := rand.New(rand.NewPCG(uint64(key), uint64(i))) // the cluster's goroutine's
-			faults = append(faults, kfake.Fault{Keys: []kmsg.Key{key}, TopLevel: topLevel, Err: err, Count: -1,
-				When: func(kmsg.Request) bool { return random.IntN(20) == 0 }})
-		}
-	}
-	add(kmsg.EndTxn, true, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.UnknownServerError, kerr.TransactionAbortable)
-	// RequestTimedOut is written all the same.
-	add(kmsg.Produce, false, kerr.NotLeaderForPartition, kerr.NotEnoughReplicas, kerr.RequestTimedOut)
-	return faults
 }

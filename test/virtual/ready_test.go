@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -21,7 +20,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // outlet is the way to a server, which can be away (refuses, and ends what was there) or silent
@@ -93,25 +91,11 @@ func (o *outlet) set(away, silent bool) {
 // readiness is what /readyz answers, and what /readyz?verbose says is degraded.
 func (p *process) readiness() string {
 	p.w.Helper()
-	get := func(path string) (int, []byte) {
-		// Examining everything is bounded by five seconds.
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.admin+path, nil)
-		must.Do(p.w, err)
-		answer, err := p.w.http.Do(request)
-		if err != nil {
-			p.w.Fatalf("%s: %v", p.name, err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			p.w.Fatalf("%s: %v", p.name, err)
-		}
-		return answer.StatusCode, text
-	}
-	status, _ := get("/readyz")
-	verbose, text := get("/readyz?verbose")
+	// Examining everything is bounded by five seconds.
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	status, _ := p.w.send(ctx, http.MethodGet, p.admin+"/readyz", nil)
+	verbose, text := p.w.send(ctx, http.MethodGet, p.admin+"/readyz?verbose", nil)
 	var report struct{ Degraded []string }
 	if err := json.Unmarshal(text, &report); err != nil {
 		p.w.Fatalf("%s: %v: %s", p.name, err, text)

@@ -93,17 +93,41 @@ func (t *tap) collect() {
 func (t *tap) committed() [][]schemas.Transition {
 	t.w.Helper()
 	all := make([][]schemas.Transition, len(t.records))
+	t.w.read(schemas.Transitions, func(r *schemas.Record) error {
+		tr, err := schemas.DecodeTransition(r.Value)
+		if err == nil {
+			all[r.Partition] = append(all[r.Partition], *tr)
+		}
+		return err
+	})
+	return all
+}
+
+// read calls each for the committed records of a topic, one partition after the other.
+func (w *world) read(topic schemas.Topic, each func(*schemas.Record) error) {
+	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	for partition := range all {
-		err := t.reader.Read(ctx, schemas.Transitions, int32(partition), -1, -1, true, func(r *schemas.Record) error {
-			tr, err := schemas.DecodeTransition(r.Value)
-			if err == nil {
-				all[partition] = append(all[partition], *tr)
-			}
-			return err
-		})
-		must.Do(t.w, err)
+	n, err := w.tap.reader.Partitions(ctx, topic)
+	for p := int32(0); p < n && err == nil; p++ {
+		err = w.tap.reader.Read(ctx, topic, p, -1, -1, true, each)
 	}
-	return all
+	must.Do(w, err)
+}
+
+// write appends records as another program might, by a producer that lasts as long as the world.
+func (w *world) write(outs ...schemas.Outgoing) {
+	w.Helper()
+	must.Do(w, w.producer().AppendSync(w.Context(), outs...))
+}
+
+func (w *world) producer() *kafka.Producer {
+	w.Helper()
+	if w.writer == nil {
+		var err error
+		w.writer, err = kafka.NewProducer(clusterOf(w.config), w.log, nil)
+		must.Do(w, err)
+		w.ends = append(w.ends, func() { must.Do(w, w.writer.Close(context.Background())) })
+	}
+	return w.writer
 }

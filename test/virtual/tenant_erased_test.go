@@ -12,7 +12,6 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
@@ -24,7 +23,6 @@ func TestAnErasedTenantLeavesNothingAndTheOtherEverything(t *testing.T) {
 	long(t)
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
 		g := openGraph(w)
-		defer g.Close()
 		all := w.startAll()
 		acme := named{w, all["ingest"].base, all["api"].base, "acme"}
 		own := named{w, all["ingest"].base, all["api"].base, ""}
@@ -115,22 +113,16 @@ func TestAnErasedTenantLeavesNothingAndTheOtherEverything(t *testing.T) {
 // newestNames counts the names of presence.names by tenant, without those that a tombstone removes.
 func (w *world) newestNames() map[string]int {
 	w.Helper()
-	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	must.Do(w, err)
-	defer reader.Close()
 	newest, byTenant := map[string]string{}, map[string]int{}
-	for partition := range int32(2) {
-		err := reader.Read(w.Context(), schemas.Names, partition, -1, -1, true, func(r *schemas.Record) error {
-			delete(newest, string(r.Key))
-			if r.Value == nil {
-				return nil
-			}
-			n, err := schemas.DecodeUserName(r.Value)
-			newest[string(r.Key)] = n.Name.Tenant
-			return err
-		})
-		must.Do(w, err)
-	}
+	w.read(schemas.Names, func(r *schemas.Record) error {
+		delete(newest, string(r.Key))
+		if r.Value == nil {
+			return nil
+		}
+		n, err := schemas.DecodeUserName(r.Value)
+		newest[string(r.Key)] = n.Name.Tenant
+		return err
+	})
 	for _, tenant := range newest {
 		byTenant[tenant]++
 	}

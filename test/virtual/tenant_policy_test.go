@@ -8,7 +8,6 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	clientgateway "github.com/stillhere/stillhere/client/gateway"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/watch"
@@ -18,7 +17,7 @@ import (
 
 func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *testing.T) {
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
-		openGraph(w).Close()
+		openGraph(w)
 		all := w.startAll()
 		acme := named{w, all["ingest"].base, all["api"].base, "acme"}
 		own := named{w, all["ingest"].base, all["api"].base, ""}
@@ -51,19 +50,12 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 			w.Errorf("a new gateway's interval of the tenant is %s, want 2s", got)
 		}
 		for name, want := range map[string]time.Duration{"acme": 2 * time.Second, "": w.config.Policy.HeartbeatInterval} {
-			ctx, cancel := context.WithCancel(w.Context())
-			for m, err := range watch.Messages(ctx, watch.Options{URL: all["api"].base + "/presence/stream", Tenant: name, Users: namesakes, Client: w.http}) {
-				if err != nil {
-					w.Fatalf("watching: %v", err)
-				}
-				if m.Type == watch.Hello {
-					if got := m.Schedule().Interval; got != want {
-						w.Errorf("viewers of tenant %q hear the interval %s, want %s", name, got, want)
-					}
-					break
-				}
+			v := w.listen(watch.Options{URL: all["api"].base + "/presence/stream", Tenant: name, Users: namesakes})
+			w.until("a hello", 10*time.Second, func() bool { return len(v.messages(watch.Hello)) > 0 })
+			if got := v.messages(watch.Hello)[0].Schedule().Interval; got != want {
+				w.Errorf("viewers of tenant %q hear the interval %s, want %s", name, got, want)
 			}
-			cancel()
+			v.stop()
 		}
 		acme.beat(false)
 		own.beat(false)
@@ -106,25 +98,18 @@ func (w *world) dial(id schemas.GatewayID) *clientgateway.Gateway {
 func (w *world) backtests() {
 	w.Helper()
 	ctx, cluster := context.Background(), clusterOf(w.config)
-	reader, err := kafka.NewReader(cluster, w.log)
-	must.Do(w, err)
-	defer reader.Close()
 	published := map[string]int64{}
-	for p := range int32(2) {
-		err := reader.Read(ctx, schemas.Transitions, p, -1, -1, true, func(r *schemas.Record) error {
-			t, err := schemas.DecodeTransition(r.Value)
-			if err == nil {
-				published[t.Name.Tenant]++
-			}
-			return err
-		})
-		must.Do(w, err)
+	w.tap.catchUp()
+	for _, partition := range w.tap.committed() {
+		for i := range partition {
+			published[partition[i].Name.Tenant]++
+		}
 	}
 	patient := backtest.Policy{Name: "patient", Settings: w.config.Policy}
 	log := backtest.Policy{Name: "log", AsLogged: true}
 	trial := func(tenant *string) (asPublished, byLog, byPatient backtest.Outcome) {
 		w.Helper()
-		live, err := backtest.OpenLive(ctx, cluster, reader, 0)
+		live, err := backtest.OpenLive(ctx, cluster, w.tap.reader, 0)
 		must.Do(w, err)
 		r, err := backtest.Run(ctx, live, backtest.Options{Policies: []backtest.Policy{log, patient}, Tenant: tenant})
 		must.Do(w, err)

@@ -32,7 +32,7 @@ func (n named) posts(user string, status int, text string) {
 
 func TestATenantOverItsQuotasIsRefusedAndAnotherIsUndisturbed(t *testing.T) {
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
-		openGraph(w).Close()
+		openGraph(w)
 		all := w.startAll()
 		acme := named{w, all["ingest"].base, all["api"].base, "acme"}
 		quiet := named{w, all["ingest"].base, all["api"].base, "quiet"}

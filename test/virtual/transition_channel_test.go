@@ -34,6 +34,18 @@ type receiver struct {
 	fault string
 }
 
+// receive starts one.
+func (w *world) receive(host string) *receiver {
+	w.Helper()
+	r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
+	l, err := w.bases.listen("tcp", host)
+	must.Do(w, err)
+	server, served := &http.Server{Handler: r}, make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	w.ends = append(w.ends, func() { _ = server.Close(); <-served })
+	return r
+}
+
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	var m schemas.TransitionMessage
 	body, _ := io.ReadAll(request.Body)
@@ -89,15 +101,8 @@ func (w *world) hook(name, host string) (stop func()) {
 
 func TestAChannelOfAllTransitionsSendsEachOfThemOnceAndInOrderAndLeavesOthersAlone(t *testing.T) {
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
-		r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
-		l, err := w.bases.listen("tcp", "receiver:80")
-		must.Do(w, err)
-		server := &http.Server{Handler: r}
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(l) }()
-		defer func() { _ = server.Close(); <-served }()
+		r := w.receive("receiver:80")
 		p := w.start("all", "one")
-		defer p.stop()
 		stopDown := w.hook("down", "nobody:80") // fails for all users
 		defer stopDown()
 		stop := w.hook("hook", "receiver:80")
@@ -151,19 +156,12 @@ func TestAChannelOfAllTransitionsSendsEachOfThemOnceAndInOrderAndLeavesOthersAlo
 // lettersOf counts the dead letters of a consumer group.
 func (w *world) lettersOf(group string) (letters int) {
 	w.Helper()
-	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	must.Do(w, err)
-	defer reader.Close()
-	partitions, err := reader.Partitions(w.Context(), schemas.DeadLetter)
-	for p := int32(0); p < partitions && err == nil; p++ {
-		err = reader.Read(w.Context(), schemas.DeadLetter, p, -1, -1, true, func(r *schemas.Record) error {
-			if string(r.Header(kafka.HeaderGroup)) == group {
-				letters++
-			}
-			return nil
-		})
-	}
-	must.Do(w, err)
+	w.read(schemas.DeadLetter, func(r *schemas.Record) error {
+		if string(r.Header(kafka.HeaderGroup)) == group {
+			letters++
+		}
+		return nil
+	})
 	return letters
 }
 
@@ -173,7 +171,6 @@ func TestAChannelThatWasAwaySendsNothingFromBeforeAnErasure(t *testing.T) {
 	const gone, hidden = schemas.UserID(1_001), schemas.UserID(1_002)
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
-		defer p.stop()
 		stop := w.hook("hook", "receiver:80")
 		for _, user := range []schemas.UserID{gone, hidden, usual} {
 			w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "web"})
@@ -191,13 +188,7 @@ func TestAChannelThatWasAwaySendsNothingFromBeforeAnErasure(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 
-		r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
-		l, err := w.bases.listen("tcp", "receiver:80")
-		must.Do(w, err)
-		server := &http.Server{Handler: r}
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(l) }()
-		defer func() { _ = server.Close(); <-served }()
+		r := w.receive("receiver:80")
 		stop = w.hook("hook", "receiver:80")
 		defer stop()
 		w.until("the receiver has what others did, and the erasures", time.Minute, func() bool {

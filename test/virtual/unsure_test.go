@@ -54,8 +54,8 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 		if unsure(1) == 0 || unsure(2) == 0 || !sent(1) || !sent(2) {
 			w.Errorf("2 s after the loss users are unsure since %v and %v, and viewers know it: %v, %v", unsure(1), unsure(2), sent(1), sent(2))
 		}
-		if p := w.user(api, 2); state(p) != "online" || p.UnsureSince <= last || p.UnsureSince >= last+45*second {
-			w.Errorf("user 2 is %s and unsure since %s", state(p), p.UnsureSince)
+		if p := w.user(api, 2); word(p.State) != "online" || p.UnsureSince <= last || p.UnsureSince >= last+45*second {
+			w.Errorf("user 2 is %s and unsure since %s", word(p.State), p.UnsureSince)
 		}
 		_, text := w.ask(http.MethodPost, api+"/presence/batch", map[string]any{"user_ids": []string{"1", "2", "3"}, "detail": true})
 		var detail struct{ Users []schemas.Presence }
@@ -74,13 +74,13 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 		}
 		beat("lives", 1)
 		w.until("user 1 is sure, at every reader", 10*time.Second, func() bool { return unsure(1) == 0 && !sent(1) })
-		if p := w.user(api, 1); state(p) != "online" {
-			w.Errorf("user 1 returned and is %s", state(p))
+		if p := w.user(api, 1); word(p.State) != "online" {
+			w.Errorf("user 1 returned and is %s", word(p.State))
 		}
 		if !sent(2) || unsure(2) == 0 {
 			w.Error("user 2 is sure although nothing was heard")
 		}
-		w.until("the window ends", 2*time.Minute, func() bool { return state(w.user(api, 2)) == "away" })
+		w.until("the window ends", 2*time.Minute, func() bool { return word(w.user(api, 2).State) == "away" })
 		if unsure(2) != 0 {
 			w.Error("user 2 is away and unsure")
 		}
@@ -88,7 +88,7 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 			return slices.DeleteFunc(v.changes(), func(p schemas.User) bool { return p.UserID != "2" })
 		}
 		w.until("the viewer has heard of it", time.Minute, func() bool { return len(changesOf2()) > 0 })
-		if p := changesOf2()[0]; state(p.Presence) != "away" || p.UnsureSince != 0 {
+		if p := changesOf2()[0]; word(p.State) != "away" || p.UnsureSince != 0 {
 			w.Errorf("the viewer heard of %+v", p)
 		}
 		if _, text := w.ask(http.MethodGet, api+"/presence/3", nil); strings.Contains(string(text), "unsure") || sent(3) {

@@ -21,10 +21,18 @@ type viewer struct {
 // watch subscribes and waits for the snapshot.
 func (w *world) watch(base string, users ...schemas.UserID) *viewer {
 	w.Helper()
+	v := w.listen(watch.Options{URL: base + "/presence/stream", Users: texts(users)})
+	w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watch.Snapshot)) > 0 })
+	return v
+}
+
+// listen asks for a stream.
+func (w *world) listen(options watch.Options) *viewer {
 	ctx, cancel := context.WithCancel(context.Background())
+	options.Client = w.http
 	v := &viewer{cancel: cancel}
 	v.reading.Go(func() {
-		for m, err := range watch.Messages(ctx, watch.Options{URL: base + "/presence/stream", Users: texts(users), Client: w.http}) {
+		for m, err := range watch.Messages(ctx, options) {
 			if err != nil {
 				w.Errorf("watching: %v", err)
 				return
@@ -34,8 +42,7 @@ func (w *world) watch(base string, users ...schemas.UserID) *viewer {
 			v.mu.Unlock()
 		}
 	})
-	w.viewers = append(w.viewers, v)
-	w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watch.Snapshot)) > 0 })
+	w.ends = append(w.ends, v.stop)
 	return v
 }
 

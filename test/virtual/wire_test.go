@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/stillhere/stillhere/app"
 )
 
 // wire is all that joins a process to the world: it can be cut for ever, as by
@@ -118,6 +120,21 @@ func (w *wire) sever() {
 		_ = l.Close()
 	}
 	w.thaw()
+}
+
+// startOn runs a role, named after it, on a wire.
+func (w *world) startOn(role string, change func(*app.Config)) (*process, *wire) {
+	w.Helper()
+	wire := newWire()
+	return w.start(role, role, change, func(c *app.Config) { c.Kafka.Dialer = wire.dial(c.Kafka.Dialer) }), wire
+}
+
+// kill ends a process on a wire as kill -9 does: it cannot commit, and says so.
+func (p *process) kill(on *wire) {
+	on.sever()
+	p.over = true
+	p.cancel()
+	<-p.ended
 }
 
 type wiredConn struct {

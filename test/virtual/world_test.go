@@ -46,9 +46,9 @@ type world struct {
 	log    *slog.Logger
 	tap    *tap
 
-	before    map[string]bool // the bubble's goroutines that are none of the processes'
-	processes []*process
-	viewers   []*viewer
+	before map[string]bool // the bubble's goroutines that are none of the processes'
+	ends   []func()        // end what the test has begun; the last comes first
+	writer *kafka.Producer // see write
 }
 
 // size is what a world is made of.
@@ -244,11 +244,8 @@ func newWorld(t *testing.T, of size, dir string) *world {
 
 // close stops what the test has left running and ends the world.
 func (w *world) close() {
-	for _, v := range w.viewers {
-		v.stop()
-	}
-	for _, p := range slices.Backward(w.processes) {
-		p.stop()
+	for _, end := range slices.Backward(w.ends) {
+		end()
 	}
 	w.http.CloseIdleConnections()
 	w.tap.close()
@@ -336,7 +333,7 @@ func (w *world) begin(role, name string, change ...func(*app.Config)) *process {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{w: w, name: name, base: "http://" + config.Listen, admin: "http://" + config.Admin, cancel: cancel, ended: make(chan error, 1), ready: make(chan struct{})}
-	w.processes = append(w.processes, p)
+	w.ends = append(w.ends, p.stop)
 	go func() { p.ended <- app.Run(ctx, role, config, w.log, func() { close(p.ready) }) }()
 	return p
 }
