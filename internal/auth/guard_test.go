@@ -222,6 +222,43 @@ func TestRSAKeysThatAreTooShortSignNothing(t *testing.T) {
 	}
 }
 
+// RFC 7517, section 5: keys that are not understood, or lack something, are ignored; so are those that are too short.
+func TestOnlyGoodKeysOfAnIssuerCountAndTheOthersOfItsSetStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	strong, err := rsa.GenerateKey(rand.Reader, 2048)
+	must.Do(t, err)
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the test
+	if err != nil {
+		t.Skip(err)
+	}
+	key := func(kid string, key *rsa.PrivateKey) map[string]any {
+		return map[string]any{"kty": "RSA", "kid": kid, "n": base64.RawURLEncoding.EncodeToString(key.N.Bytes()), "e": "AQAB"}
+	}
+	set, err := json.Marshal(map[string]any{"keys": []any{key("short", weak), key("long", strong),
+		map[string]any{"kty": "AKP", "kid": "later", "alg": "ML-DSA-44", "pub": "AAAA"},
+		map[string]any{"kty": "EC", "crv": "secp256k1", "kid": "coin", "x": "AAAA", "y": "AAAA"},
+		map[string]any{"kty": "RSA", "kid": "half", "e": "AQAB"}, map[string]any{"kty": "RSA", "kid": "broken", "e": "AQAB", "n": "*"},
+		map[string]any{"kty": 7}, 7, nil}})
+	must.Do(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) }))
+	t.Cleanup(server.Close)
+	h := guard(t, func(c *auth.Config) { c.Secret, c.JWKS = keys.Secret{}, server.URL })
+	for name, c := range map[string]struct {
+		token  string
+		status int
+	}{
+		"2048 bits":             {sign(t, jwt.SigningMethodRS256, strong, claims(nil), "long"), 200},
+		"1024 bits":             {sign(t, jwt.SigningMethodRS256, weak, claims(nil), "short"), 401},
+		"1024 bits, PSS":        {sign(t, jwt.SigningMethodPS256, weak, claims(nil), "short"), 401},
+		"another's key id":      {sign(t, jwt.SigningMethodRS256, weak, claims(nil), "long"), 401},
+		"a modulus as a secret": {sign(t, jwt.SigningMethodHS256, strong.N.Bytes(), claims(nil), "long"), 401},
+	} {
+		if answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+c.token); answer.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.status)
+		}
+	}
+}
+
 func TestKeysThatCannotBeFetchedAreNotTheCallersFault(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())

@@ -4,7 +4,6 @@ package attack_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -49,15 +48,7 @@ func issued(t *testing.T, caller auth.Caller) string {
 // with makes a request with a token.
 func with(h *testkit.Dev, token, method, path, body string) (status int, answer string) {
 	h.Helper()
-	request, err := http.NewRequest(method, "http://"+h.Listen+path, strings.NewReader(body))
-	must.Do(h.T, err)
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := h.Client.Do(request)
-	must.Do(h.T, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	must.Do(h.T, err)
-	return response.StatusCode, string(text)
+	return (&tenants{Dev: h}).tried(token, request{method, path, body, ""})
 }
 
 // manyDevices is a request of so many devices of one user.

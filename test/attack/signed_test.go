@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
@@ -148,12 +148,14 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	testkit.Until(t, "user 2 is shown", 20*time.Second, func() bool { return h.States(2)[2] == "online" })
 	h.Show(2, "nobody")
 	testkit.Until(t, "user 2 is hidden again", 20*time.Second, func() bool { return h.States(2)[2] == "hidden" })
-	for _, r := range recordsOf(h, schemas.Heartbeats) {
+	of := schemas.PartitionOf(2, testkit.DevPartitions)
+	must.Do(t, h.Reader().Read(h.Context(), schemas.Heartbeats, of, -1, -1, true, func(r *schemas.Record) error {
 		var f schemas.Frame
-		if f.Decode(r.Value) == nil && f.VisibilityUser == 2 && f.Visibility == schemas.Everyone {
-			must.Do(t, writer.ProduceSync(h.Context(), &kgo.Record{Topic: topic, Partition: r.Partition, Value: r.Value}).FirstErr())
+		if f.Decode(r.Value) != nil || f.VisibilityUser != 2 || f.Visibility != schemas.Everyone {
+			return nil
 		}
-	}
+		return writer.ProduceSync(h.Context(), &kgo.Record{Topic: topic, Partition: of, Value: r.Value}).FirstErr()
+	}))
 	testkit.Until(t, "the copy of the frame that showed user 2 is a dead letter", 30*time.Second, func() bool { return deadLetters(h)["copied"] > 0 })
 	post(here)
 	var states map[schemas.UserID]string
@@ -163,10 +165,7 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	}) {
 		t.Errorf("after the forged frames the states are %v", states)
 	}
-	h.Signal(syscall.SIGTERM)
-	if code := h.Wait(30 * time.Second); code != 0 {
-		t.Fatalf("dev stopped with %d: %s", code, h.Err.String())
-	}
+	h.Stop()
 	h.Up()
 	if again, err := signing.ReadMasters(file); err != nil || len(again) != 1 || again[0] != master {
 		t.Errorf("after a restart the masters are %v, %v", again, err)
@@ -178,41 +177,14 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 // deadLetters counts the dead letters by their codes.
 func deadLetters(h *testkit.Dev) map[string]int {
 	h.Helper()
-	codes := map[string]int{}
-	for _, r := range recordsOf(h, schemas.DeadLetter) {
-		for _, header := range r.Headers {
-			if header.Key == "stillhere-error-code" {
-				codes[string(header.Value)]++
-			}
-		}
+	codes, reader := map[string]int{}, h.Reader()
+	for p := range int32(testkit.DevPartitions) {
+		must.Do(h.T, reader.Read(h.Context(), schemas.DeadLetter, p, -1, -1, true, func(r *schemas.Record) error {
+			codes[string(r.Header(kafka.HeaderErrorCode))]++
+			return nil
+		}))
 	}
 	return codes
-}
-
-// recordsOf are those of a topic, at least all that were there when it began to read.
-func recordsOf(h *testkit.Dev, topic schemas.Topic) (all []*kgo.Record) {
-	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
-	defer cancel()
-	began := time.Now()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.ConsumeTopics(topic.Name(schemas.DefaultPrefix)),
-		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(500*time.Millisecond))
-	must.Do(h.T, err)
-	defer reader.Close()
-	for later := map[int32]bool{}; len(later) < testkit.DevPartitions; {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		fetches := reader.PollFetches(ctx)
-		cancel()
-		if fetches.NumRecords() == 0 {
-			break
-		}
-		for r := range fetches.RecordsAll() {
-			if all = append(all, r); r.Timestamp.After(began) {
-				later[r.Partition] = true
-			}
-		}
-	}
-	return all
 }
 
 func TestUsersOfUnsignedHeartbeatsLeaveInTimeWhenDevGetsAuthentication(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -82,12 +81,6 @@ func TestNoWebhookGetsDeliveriesOfAnotherTenantOrWaitsForItsReceiver(t *testing.
 			h.beat(tenant, victim, bye)
 		}
 	}
-	stop := func(p *testkit.Program) {
-		p.Signal(syscall.SIGTERM)
-		if code := p.Wait(20 * time.Second); code != 0 {
-			t.Errorf("the channel stopped with %d", code)
-		}
-	}
 
 	acme, third := start("acme", server.URL), start("third", server.URL)
 	start("evil", dead.URL)
@@ -100,13 +93,13 @@ func TestNoWebhookGetsDeliveriesOfAnotherTenantOrWaitsForItsReceiver(t *testing.
 	for _, tenant := range []string{"acme", "third"} {
 		testkit.Until(t, tenant+" hears of its user", 20*time.Second, func() bool { return to.count(tenant, `"state":"online"`) > 0 })
 	}
-	stop(acme)
+	acme.Stop()
 	everywhere(true) // while it does not run
 	testkit.Until(t, "third hears that its user left", 20*time.Second, func() bool { return to.count("third", `"state":"offline"`) > 0 })
 	acme = start("acme", server.URL)
 	testkit.Until(t, "acme hears what came meanwhile", 20*time.Second, func() bool { return to.count("acme", `"state":"offline"`) > 0 })
-	stop(acme)
-	stop(third)
+	acme.Stop()
+	third.Stop()
 	if to.count("evil", "")+to.count("", "") > 0 {
 		t.Error("posts of other tenants came")
 	}

@@ -4,6 +4,7 @@ package testkit
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -93,4 +94,23 @@ func InWords(t *schemas.Transition) string {
 	return fmt.Sprintf("user %d %s→%s at %d, %s by device %d, seen %d, active %d, %v, %s, version %d/%d/%d, policy %s", t.User,
 		schemas.StateWord(t.From), schemas.StateWord(t.To), t.At, schemas.CauseWord(t.Cause), t.Device, t.LastSeen, t.LastActive,
 		t.Kinds.Words(), schemas.VisibilityWord(t.Visibility), t.Version.LogEpoch(), t.Version.Offset(), t.Version.Ordinal(), t.Policy)
+}
+
+// Same compares the transitions of a partition, event ids, versions and times included.
+func Same(t *testing.T, p int32, got, want []schemas.Transition) bool {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		is, due := "nothing", "nothing"
+		if i < len(got) {
+			is = InWords(&got[i])
+		}
+		if i < len(want) {
+			due = InWords(&want[i])
+		}
+		if is != due {
+			t.Errorf("partition %d, transition %d of %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, len(want), is, due)
+			return false
+		}
+	}
+	return slices.Equal(got, want)
 }

@@ -173,3 +173,36 @@ func FreePort(t *testing.T) string {
 	must.Do(t, err)
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
+
+// Stop asks the process to stop, as a deployment does, and wants it to end well.
+func (p *Program) Stop() {
+	p.Helper()
+	p.Signal(syscall.SIGTERM)
+	if code := p.Wait(40 * time.Second); code != 0 {
+		p.Errorf("%s stopped with exit code %d:\n%s", p.name, code, Tail(p.Err.String(), 2000))
+	}
+}
+
+// Memory is a field of the process's memory in MiB, such as VmRSS; 0 where the system does not report it.
+func (p *Program) Memory(field string) (size float64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Command.Process.Pid))
+	if _, rest, found := strings.Cut(string(text), field+":"); found {
+		_, _ = fmt.Sscan(rest, &size) // kB
+	}
+	return size / 1024
+}
+
+// Fill takes all space of the disk of dir until the returned function gives it back.
+func Fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	file, err := os.CreateTemp(dir, "filler")
+	must.Do(t, err)
+	for block := make([]byte, 64<<10); err == nil; {
+		_, err = file.Write(block)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	must.Do(t, file.Close())
+	return func() { must.Do(t, os.Remove(file.Name())) }
+}
