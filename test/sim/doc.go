@@ -1,4 +1,4 @@
-// Command sim simulates days of a partition in seconds and compares the detector with its
+// Package sim simulates days of a partition in seconds and compares the detector with its
 // oracle.
 //
 // # Flow
@@ -14,10 +14,10 @@
 // seed fails the same way on every machine.
 //
 // Package test/oracle/history makes short histories on a coarse grid, in which limits meet; this
-// program makes long ones like those of real users.
+// package makes long ones like those of real users.
 //
-// If the implementations differ, sim looks for a small history on which they still do.
+// If the implementations differ, the test looks for a small history on which they still do.
 //
 // The whole pipeline, every role as a process of its own, is simulated by
 // go test -tags synctests ./test/virtual -run TestSimulatedHours -v -sim.seed N -sim.hours H
-package main
+package sim

@@ -1,4 +1,4 @@
-package main
+package sim
 
 import (
 	"github.com/stillhere/stillhere/test/oracle/history"

@@ -1,4 +1,4 @@
-package main
+package sim
 
 import (
 	"slices"
@@ -65,3 +65,6 @@ func about(h *history.History, user schemas.UserID) *history.History {
 	}
 	return &only
 }
+
+// on are the transitions that impl makes of h.
+func on(h *history.History, impl history.Impl) []schemas.Transition { return impl(h.Log()) }

@@ -1,28 +1,54 @@
-package main
+package sim
 
 import (
+	"flag"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
+// What TestTheDetectorDoesWhatTheRulesSayInHoursOfFaults simulates:
+//
+//	go test ./test/sim -run TestTheDetector -v -sim.seed 42 -sim.seeds 1 -sim.hours 24 -sim.users 20
+var (
+	simSeed  = flag.Uint64("sim.seed", 0, "the first seed; the same seed gives the same simulation on every machine")
+	simSeeds = flag.Uint64("sim.seeds", 8, "how many seeds, one after the other")
+	simHours = flag.Float64("sim.hours", 0.5, "virtual hours for each seed")
+	simUsers = flag.Int("sim.users", 12, "users of the partition")
+)
+
 func TestTheDetectorDoesWhatTheRulesSayInHoursOfFaults(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
-		r := Run(seed, Options{Hours: 0.5, Users: 12, ShrinkFor: 10 * time.Second})
-		if r.Difference != "" {
-			t.Errorf("seed %d: %s\n%s", seed, r.Difference, r.Case)
+	for seed := *simSeed; seed < *simSeed+*simSeeds; seed++ {
+		h, faults := Make(seed, *simHours, *simUsers)
+		for _, impl := range []func(*history.History) history.Impl{
+			func(*history.History) history.Impl { return history.Machine }, history.Restarted,
+		} {
+			if small, difference := compare(h, time.Minute, impl); difference != "" {
+				t.Fatalf("seed %d: the detector does not do what the rules require, %s. Store this case under test/oracle/history/testdata:\n%s",
+					seed, difference, small)
+			}
 		}
-		if r.Transitions == 0 || r.Beats == 0 {
-			t.Errorf("seed %d: nothing happened: %+v", seed, r)
+		transitions := len(on(h, oracle.Run))
+		if t.Logf("seed %d: %d records, %v, %d transitions, as the rules require", seed, len(h.Records), faults, transitions); transitions == 0 {
+			t.Errorf("seed %d: nothing happened", seed)
 		}
 	}
+}
+
+// compare tells how impl differs from the oracle on a small history that it looks for in h.
+func compare(h *history.History, limit time.Duration, impl func(*history.History) history.Impl) (small *history.History, difference string) {
+	if slices.Equal(on(h, oracle.Run), on(h, impl(h))) {
+		return nil, ""
+	}
+	small = shrink(h, limit, impl)
+	return small, history.Difference(small, on(small, oracle.Run), on(small, impl(small)))
 }
 
 func TestASeedStandsForOneHistory(t *testing.T) {
@@ -72,13 +98,12 @@ func TestAnImplementationThatIsWrongIsFoundAndItsHistoryCutDown(t *testing.T) {
 			return kept
 		}
 	}
-	r := compare(3, Options{Hours: 0.5, Users: 5, ShrinkFor: 20 * time.Second}, forgetful)
-	if !strings.Contains(r.Difference, "silent") {
-		t.Fatalf("the difference is told as %q", r.Difference)
+	h, _ := Make(3, 0.5, 5)
+	small, difference := compare(h, 20*time.Second, forgetful)
+	if !strings.Contains(difference, "silent") {
+		t.Fatalf("the difference is told as %q", difference)
 	}
-	small, err := history.Parse([]byte(r.Case))
-	must.Do(t, err)
-	if len(small.Records) > 20 || len(small.Records) == 0 {
-		t.Errorf("the case has %d records", len(small.Records))
+	if again, err := history.Parse([]byte(small.String())); err != nil || len(again.Records) > 20 || len(again.Records) == 0 {
+		t.Errorf("the case is %s (%v)", small, err)
 	}
 }

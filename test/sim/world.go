@@ -1,4 +1,4 @@
-package main
+package sim
 
 import (
 	"container/heap"
