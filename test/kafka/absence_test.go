@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -96,10 +95,7 @@ func absentDetector(t *testing.T, m testkit.Mode) {
 	})
 	defer beating.Wait()
 	defer close(done)
-	d.Signal(syscall.SIGTERM)
-	if code := d.Wait(20 * time.Second); code != 0 {
-		t.Fatalf("the detector stopped with exit code %d", code)
-	}
+	d.Stop()
 	var ends kadm.ListedOffsets
 	written := func() (n int64) {
 		var err error

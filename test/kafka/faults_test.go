@@ -241,19 +241,10 @@ func TestAFullDiskOfTheBrokerCostsNothingThatWasAcknowledged(t *testing.T) {
 	servers := testkit.StartServersIn(t, dir)
 	t.Cleanup(func() { servers.Local("down", "--only", "kafka") })
 	p := newPipelineOn(t, servers)
-	filler := filepath.Join(disk, "filler")
-	p.suffer("disk of the broker full for 15 s, then space, then the broker started again", 15*time.Second, func() {
-		f, err := os.Create(filler)
-		must.Do(t, err)
-		defer f.Close()
-		for written := 0; written < 2*size; written += 1 << 16 { // until there is no space
-			if _, err := f.Write(make([]byte, 1<<16)); err != nil {
-				return
-			}
-		}
-		t.Fatal("the disk does not fill")
-	}, func() {
-		must.Do(t, os.Remove(filler))
-		p.servers.Do("kafka-1", "start")
-	})
+	var free func()
+	p.suffer("disk of the broker full for 15 s, then space, then the broker started again", 15*time.Second,
+		func() { free = testkit.Fill(t, disk) }, func() {
+			free()
+			p.servers.Do("kafka-1", "start")
+		})
 }

@@ -3,7 +3,6 @@
 package kafka_test
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -146,14 +144,7 @@ func database(t *testing.T, server, name string) string {
 func (p *pipeline) memory() (most float64) {
 	p.Helper()
 	for _, r := range p.roles {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.Command.Process.Pid))
-		if err != nil {
-			continue // not on this system
-		}
-		if found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status); found != nil {
-			kilobytes, _ := strconv.ParseFloat(string(found[1]), 64)
-			most = max(most, kilobytes/1024)
-		}
+		most = max(most, r.Memory("VmHWM"))
 	}
 	return most
 }
@@ -235,9 +226,6 @@ func TestEveryRoleWorksAsAProcessOfItsOwnOnRealServers(t *testing.T) {
 	}
 	p.judge([]schemas.UserID{1, 2})
 	for _, r := range slices.Backward(p.roles) {
-		r.Signal(syscall.SIGTERM)
-		if code := r.Wait(20 * time.Second); code != 0 {
-			t.Errorf("%s stopped with exit code %d:\n%s", r.name, code, testkit.Tail(r.Err.String(), 2000))
-		}
+		r.Stop()
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -329,10 +328,7 @@ func (w *tour) settings(cursor string, all []string) {
 			w.Errorf("%s is not in what topics apply prints:\n%s", want, changed)
 		}
 	}
-	w.role.Signal(syscall.SIGTERM)
-	if code := w.role.Wait(30 * time.Second); code != 0 {
-		w.Errorf("the role stopped with exit code %d", code)
-	}
+	w.role.Stop()
 	w.role = w.start(append(all, "--retention", "deliveries=48h,graph=1000h", "--audit-retention", "72h")...)
 	w.ready()
 	w.until("the changes since the old cursor", func() string {

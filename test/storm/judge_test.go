@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash"
-	"slices"
 	"strconv"
 	"time"
 
@@ -155,22 +154,8 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 		id := got[i].EventID()
 		j.hash.Write(id[:])
 	}
-	if slices.Equal(got, want) {
-		return
-	}
-	j.differences += differences(got, want)
-	for i := range max(len(got), len(want)) {
-		is, due := "nothing", "nothing"
-		if i < len(got) {
-			is = testkit.InWords(&got[i])
-		}
-		if i < len(want) {
-			due = testkit.InWords(&want[i])
-		}
-		if is != due {
-			j.Errorf("partition %d, transition %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, is, due)
-			return
-		}
+	if !testkit.Same(j.T, p, got, want) {
+		j.differences += differences(got, want)
 	}
 }
 

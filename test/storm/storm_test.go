@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -144,9 +143,9 @@ type storm struct {
 func newStorm(t *testing.T, m testkit.Mode, brokerFlags ...string) *storm {
 	s := emptyStorm(t, m)
 	s.environment = manySnapshots
-	s.broker = testkit.Start(t, testkit.Binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
-	testkit.Until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.Out.Lines()) > 0 })
-	s.connect(strings.TrimPrefix(s.broker.Out.Lines()[0], "ready "))
+	var address string
+	s.broker, address = testkit.Broker(t, append(brokerFlags, "-seed", fmt.Sprint(s.seed))...)
+	s.connect(address)
 	return s
 }
 
