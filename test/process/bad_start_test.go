@@ -137,18 +137,14 @@ func TestWrongSettingsAreAllSaidAndNothingIsMade(t *testing.T) {
 
 func TestWrongUseIsExitCode2(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]testkit.BadStart{
-		"flag":  {Arguments: []string{"dev", "--online-tll", "3s"}, Says: []string{"--online-tll"}},
-		"role":  {Arguments: []string{"detecter"}, Says: []string{"detecter"}},
-		"value": {Arguments: []string{"dev", "--policy=online_ttl=soon"}, Says: []string{"--policy", "online_ttl", "soon"}},
-		"none":  {Arguments: nil, Says: []string{"--help"}},
+	for word, arguments := range map[string][]string{
+		"--online-tll": {"dev", "--online-tll", "3s"}, "detecter": {"detecter"}, "soon": {"dev", "--policy=online_ttl=soon"}, "--help": nil,
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(word, func(t *testing.T) {
 			t.Parallel()
-			b.Code, b.Lines = 2, 2 // the second names the documentation
 			dir := t.TempDir()
-			b.Change = func(c *exec.Cmd) { c.Dir = dir }
-			testkit.Refused(t, b)
+			testkit.Refused(t, testkit.BadStart{Arguments: arguments, Code: 2, Lines: 2, // the second names the documentation
+				Says: []string{word}, Change: func(c *exec.Cmd) { c.Dir = dir }})
 			if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
 				t.Errorf("it made %v (%v)", made, err)
 			}

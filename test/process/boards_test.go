@@ -86,7 +86,7 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 		return p.figures(`rate(stillhere_stream_forwards_total{role="detector"}[1m])`) > 0 &&
 			p.figures(`stillhere_stream_restore_seconds_count{role="second"}`) > 0
 	})
-	c.stop("detector", c.programs["detector"])
+	c.programs["detector"].Stop()
 	c.deadLetter()
 
 	queries, err := manifests.Queries()

@@ -5,7 +5,6 @@ package process_test
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,10 +20,7 @@ func TestADamagedStoreOfDevIsRefusedAndARebuildFillsItAgain(t *testing.T) {
 		h.People = names
 		h.MustSend(testkit.Beat{User: users[0], Device: 1, Kind: "web"})
 		was := h.HistoryOf(users[0], 1)[0]
-		h.Signal(syscall.SIGTERM)
-		if code := h.Wait(40 * time.Second); code != 0 {
-			t.Fatalf("the orderly stop ends with %d: %s", code, h.Err.String())
-		}
+		h.Stop()
 		file := filepath.Join(h.Dir, "stillhere.db")
 		text, err := os.ReadFile(file)
 		must.Do(t, err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -64,7 +66,8 @@ func TestTheExamplesForDeliveriesNameEachRecipientOncePerVersion(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			config, producer := clusterFor(ctx, t, 1)
+			config := kafkatest.Start(t, identity.Users{}, 1)
+			producer := kafkatest.Producer(t, config)
 			change := schemas.Transition{User: 42, From: schemas.Offline, To: schemas.Online, At: 1_795_168_800_123, Cause: schemas.FirstBeat,
 				Visibility: schemas.Everyone, Version: schemas.NewVersion(1, 1<<40, 0)}
 			first := schemas.Delivery{Transition: &change, Recipients: []schemas.UserID{7, 9, 1 << 60}}

@@ -18,7 +18,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,7 +29,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
 	"github.com/stillhere/stillhere/internal/testkit/must"
-	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 )
 
@@ -105,18 +103,18 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 	})
 	beats("1")
 	testkit.Until(t, "the channel has user 1", time.Minute, func() bool { return strings.Contains(channel.Out.String(), `"user_id":"1"`) })
-	c.stop("channel", channel)
+	channel.Stop()
 
 	users := c.start("crowd")
 	testkit.Until(t, "one of its users is online", time.Minute, func() bool {
 		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=11,12,13,14,15,16,17,18,19", "")
 		return strings.Contains(string(answer), `"online"`)
 	})
-	c.stop("crowd", users)
+	users.Stop()
 
 	c.checkAdmin(roles)
 	for _, role := range slices.Backward(roles) {
-		c.stop(role, c.programs[role])
+		c.programs[role].Stop()
 	}
 }
 
@@ -128,17 +126,7 @@ func newContainers(t *testing.T) *containers {
 	compose, err := manifests.ReadCompose()
 	must.Do(t, err)
 	c := &containers{T: t, compose: compose, moved: map[string]string{}, more: map[string]string{}, programs: map[string]*testkit.Program{}}
-	postgres, err := pgtest.Start(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() {
-		if err := postgres.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	database, err := postgres.URL(t.Context())
-	must.Do(t, err)
+	_, database := testkit.Postgres(t)
 	c.moved[manifests.Value(compose.Services["migrate"], "STILLHERE_POSTGRES")] = database
 
 	server := redistest.Real(t)
@@ -152,9 +140,7 @@ func newContainers(t *testing.T) *containers {
 	}
 	c.moved["kafka:9092"] = os.Getenv("STILLHERE_TEST_KAFKA")
 	if c.moved["kafka:9092"] == "" {
-		broker := testkit.Start(t, testkit.Binary(t, "broker"), nil)
-		testkit.Until(t, "the broker is ready", 30*time.Second, func() bool { return len(broker.Out.Lines()) > 0 })
-		c.moved["kafka:9092"] = strings.TrimPrefix(broker.Out.Lines()[0], "ready ")
+		_, c.moved["kafka:9092"] = testkit.Broker(t)
 	} else {
 		c.more["STILLHERE_TOPIC_PREFIX"] = fmt.Sprintf("containers%d.", time.Now().UnixNano())
 	}
@@ -252,15 +238,6 @@ func (c *containers) waitHealthy(name string) {
 	})
 	if !healthy || !c.programs[name].Running() {
 		c.Fatalf("%s is not healthy: %s\n%s", name, said, testkit.Tail(c.programs[name].Err.String(), 2000))
-	}
-}
-
-// stop ends a container as the engine does, and wants it to end well.
-func (c *containers) stop(name string, p *testkit.Program) {
-	c.Helper()
-	p.Signal(syscall.SIGTERM)
-	if code := p.Wait(40 * time.Second); code != 0 {
-		c.Errorf("%s ended with %d: %s", name, code, testkit.Tail(p.Err.String(), 2000))
 	}
 }
 

@@ -4,35 +4,17 @@ package process_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
 const smallDisk = 64 << 20
-
-// fill takes all space of the disk of dir until the returned function gives it back.
-func fill(t *testing.T, dir string) (free func()) {
-	t.Helper()
-	file, err := os.Create(filepath.Join(dir, "filler"))
-	must.Do(t, err)
-	block := make([]byte, 64<<10)
-	for err == nil {
-		_, err = file.Write(block)
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	must.Do(t, file.Close())
-	return func() { must.Do(t, os.Remove(file.Name())) }
-}
 
 func TestAFullDiskEndsDevAndNothingThatItAcknowledgedIsLost(t *testing.T) {
 	testkit.InBothModes(t, func(t *testing.T, m testkit.Mode) {
@@ -50,7 +32,7 @@ func TestAFullDiskEndsDevAndNothingThatItAcknowledgedIsLost(t *testing.T) {
 				acknowledged = append(acknowledged, users[sent])
 				sent++
 			}
-			free := fill(t, disk)
+			free := testkit.Fill(t, disk)
 			for err := error(nil); !errors.Is(err, syscall.ECONNREFUSED); sent++ {
 				if sent == len(users) {
 					t.Fatal("dev goes on with a full disk")

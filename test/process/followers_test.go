@@ -5,7 +5,6 @@ package process_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -15,10 +14,8 @@ import (
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
-	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -92,32 +89,18 @@ type followerWorld struct {
 
 func newFollowerWorld(t *testing.T, m testkit.Mode, size crowdOf) *followerWorld {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cluster, err := pgtest.Start(ctx)
-	if errors.Is(err, pgtest.ErrMissing) {
-		t.Skip(err)
-	}
-	must.Do(t, err)
-	t.Cleanup(func() { must.Do(t, cluster.Stop()) })
-	log := slog.New(slog.DiscardHandler)
-	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: log})
-	must.Do(t, err)
-	t.Cleanup(func() { broker.Close() })
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
 	must.Do(t, err)
-	t.Cleanup(func() { redis.Close() })
-	w := &followerWorld{T: t, size: size, kafka: kafka.Config{Brokers: broker.Addrs(), MaxBuffered: 2_000_000, Users: m.Users()}, redis: redis.Addr(),
+	t.Cleanup(redis.Close)
+	w := &followerWorld{T: t, size: size, kafka: kafkatest.Start(t, m.Users(), 4), redis: redis.Addr(),
 		index: map[schemas.UserID]int{}, next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
+	w.kafka.MaxBuffered = 2_000_000
 	users, names := m.People(1 + size.followers)
 	w.celebrity, w.followers, w.names = users[0], users[1:], names
 	for i, id := range w.followers {
 		w.index[id] = i
 	}
-	w.postgres, err = cluster.URL(ctx)
-	must.Do(t, err)
-	_, err = admin.ApplyTopics(ctx, w.kafka, 4, 1)
-	must.Do(t, err)
+	_, w.postgres = testkit.Postgres(t)
 	w.producer = kafkatest.Producer(t, w.kafka)
 	w.reader = kafkatest.Reader(t, w.kafka)
 	w.fill()

@@ -46,7 +46,7 @@ func TestATenantThatKeepsFewerDaysShowsNothingOlderAndSaysSoAndAnotherOneKeepsAl
 		w.says(past("asof", tenant, then, name), `"state":"online"`)
 		w.says(past("sessions", tenant, "--from", came.String(), "--output", "csv"), came.String())
 	}
-	tool(w.Dev, "are changed", "tenants", "set", "acme", "history_days=2")
+	w.says([]string{"tenants", "set", "acme", "history_days=2", "--kafka-brokers", w.Broker}, "are changed")
 	testkit.Until(t, "acme shows what is newer than two days, and no more", 2*time.Minute, func() bool { return len(w.History(acme)) == 1 })
 	if kept := w.History(acme)[0]; kept.To != "online" || kept.At <= came {
 		t.Errorf("acme keeps the change %+v", kept)

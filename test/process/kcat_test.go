@@ -19,16 +19,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// usersWhose are users for whom librdkafka's default partitioner does, or does
-// not, choose the right partition.
-func usersWhose(agree bool, partitions int32, n int) []schemas.UserID {
-	var users []schemas.UserID
+// misroutedUsers are users for whom librdkafka's default partitioner does not choose the right partition, and a beat of each.
+func misroutedUsers(n int) (users []schemas.UserID, beats [][2][]byte) {
 	for id := schemas.UserID(1); len(users) < n; id++ {
-		if (int32(crc32.ChecksumIEEE(id.Key())%uint32(partitions)) == schemas.PartitionOf(id, partitions)) == agree {
-			users = append(users, id)
+		if int32(crc32.ChecksumIEEE(id.Key())%testkit.DevPartitions) != schemas.PartitionOf(id, testkit.DevPartitions) {
+			users, beats = append(users, id), append(beats, testkit.OneBeat(id))
 		}
 	}
-	return users
+	return users, beats
 }
 
 func TestUsersWhoBeatThroughKcatAreOnlineWhicheverPartitionerItUses(t *testing.T) {
@@ -37,12 +35,9 @@ func TestUsersWhoBeatThroughKcatAreOnlineWhicheverPartitionerItUses(t *testing.T
 	h := testkit.NewDev(t)
 	h.Up()
 
-	right := usersWhose(false, testkit.DevPartitions, 5)
-	var records [][2][]byte
-	for _, user := range right {
-		records = append(records, testkit.OneBeat(user))
-	}
-	h.KcatWrites(path, records, "-X", "partitioner=murmur2_random")
+	users, beats := misroutedUsers(12)
+	right, wrong := users[:5], users[5:]
+	h.KcatWrites(path, beats[:5], "-X", "partitioner=murmur2_random")
 	h.AllAre("online", right)
 	if n := h.Metric("stillhere_detector_misrouted_beats_total"); n != 0 {
 		t.Errorf("with murmur2_random %v beats were misrouted", n)
@@ -51,12 +46,7 @@ func TestUsersWhoBeatThroughKcatAreOnlineWhicheverPartitionerItUses(t *testing.T
 		t.Errorf("with murmur2_random there is a warning:\n%s", log)
 	}
 
-	wrong := usersWhose(false, testkit.DevPartitions, 12)[5:]
-	records = nil
-	for _, user := range wrong {
-		records = append(records, testkit.OneBeat(user))
-	}
-	h.KcatWrites(path, records, "-H", "client.id=billing-app")
+	h.KcatWrites(path, beats[5:], "-H", "client.id=billing-app")
 	h.AllAre("online", wrong)
 	testkit.Until(t, "the misrouted beats are counted", 5*time.Second, func() bool {
 		return h.Metric("stillhere_detector_misrouted_beats_total") == float64(len(wrong))
@@ -66,7 +56,7 @@ func TestUsersWhoBeatThroughKcatAreOnlineWhicheverPartitionerItUses(t *testing.T
 			t.Errorf("the warning does not say %q:\n%s", word, log)
 		}
 	}
-	for _, user := range slices.Concat(right, wrong) {
+	for _, user := range users {
 		if got := h.HistoryOf(user, 1); len(got) != 1 {
 			t.Errorf("the history of user %d after one beat is %+v", user, got)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,19 +46,15 @@ func newOutageWorld(t *testing.T) *outageWorld {
 	_, err := admin.ApplyTopics(t.Context(), kafka.Config{Brokers: w.broker.Addrs()}, testkit.DevPartitions, 1)
 	must.Do(t, err)
 	w.redis = startRedis(t, "")
-	w.postgres, err = pgtest.Open(t.Context(), "")
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { must.Do(t, w.postgres.Stop()) })
-	url, err := w.postgres.URL(t.Context())
-	must.Do(t, err)
+	var url string
+	w.postgres, url = testkit.Postgres(t)
 	limits := pgstore.Defaults()
 	limits.URL = url
 	must.Do(t, app.Migrate(t.Context(), limits))
 	for _, role := range outageRoles {
-		w.roles[role] = roleOn(t, role, "--kafka-brokers", w.config.Listen, "--redis", w.redis.address, "--postgres", url,
-			"--followers", "all", "--graph-topic")
+		w.roles[role] = testkit.NewRole(t)
+		w.roles[role].Run(testkit.Binary(t, "stillhere"), role, role, nil, "--kafka-brokers", w.config.Listen, "--redis", w.redis.address,
+			"--postgres", url, "--followers", "all", "--graph-topic")
 	}
 	for _, role := range outageRoles {
 		testkit.Until(t, role+" is ready", time.Minute, func() bool { return strings.Contains(w.roles[role].Err.String(), `"msg":"ready"`) })
@@ -76,14 +73,60 @@ func (w *outageWorld) startKafka() {
 type outage struct {
 	dependency string
 	lasts      time.Duration
+	ready      map[string]string // what readiness says of roles meanwhile
 	stop, back func(w *outageWorld)
 }
 
 var outages = []outage{
-	{"kafka", 40 * time.Second, func(w *outageWorld) { w.broker.Close() }, (*outageWorld).startKafka},
-	{"redis", 12 * time.Second, func(w *outageWorld) { w.redis.Kill() }, func(w *outageWorld) { w.redis = startRedis(w.T, w.redis.address) }},
-	{"postgres", 12 * time.Second, func(w *outageWorld) { must.Do(w.T, w.postgres.Kill()) },
-		func(w *outageWorld) { must.Do(w.T, w.postgres.Launch(w.Context())) }},
+	{"kafka", 40 * time.Second, map[string]string{"ingest": "not ready", "api": "ready kafka"},
+		func(w *outageWorld) { w.broker.Close() }, (*outageWorld).startKafka},
+	{"redis", 12 * time.Second, map[string]string{"ingest": "ready redis", "api": "ready redis"},
+		func(w *outageWorld) { w.redis.Kill() }, func(w *outageWorld) { w.redis = startRedis(w.T, w.redis.address) }},
+	{"postgres", 12 * time.Second, map[string]string{"ingest": "ready store", "api": "ready follower graph store"},
+		func(w *outageWorld) { must.Do(w.T, w.postgres.Kill()) }, func(w *outageWorld) { must.Do(w.T, w.postgres.Launch(w.Context())) }},
+}
+
+
+// readiness is what /readyz and /readyz?verbose answer.
+func readiness(h *testkit.Dev) string {
+	h.Helper()
+	var report struct{ Degraded []string }
+	for _, path := range []string{"/readyz", "/readyz?verbose"} {
+		answer, err := h.Client.Get("http://" + h.Admin + path)
+		if err != nil {
+			return err.Error()
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return "not ready"
+		}
+		if strings.Contains(path, "verbose") {
+			must.Do(h, json.NewDecoder(answer.Body).Decode(&report))
+		}
+	}
+	slices.Sort(report.Degraded)
+	return strings.TrimSpace("ready " + strings.Join(report.Degraded, " "))
+}
+
+// isReady waits until a role answers so, and its metric says the same. One that is ready takes beats at once.
+func (w *outageWorld) isReady(dependency, role, want string) {
+	w.Helper()
+	h, got := w.roles[role], ""
+	if !testkit.Within(30*time.Second, func() bool { got = readiness(h); return got == want }) {
+		w.Errorf("without %s %s is %q, want %q", dependency, role, got, want)
+	}
+	if degraded, ready := strings.CutPrefix(want, "ready "); ready && role == "ingest" {
+		testkit.Until(w.T, "the metric reports it", 20*time.Second, func() bool {
+			return h.Metric(`stillhere_degraded{what="`+degraded+`"}`) == 1
+		})
+		for range 20 {
+			begun := time.Now()
+			h.MustSend(testkit.Beat{User: 1, Device: 7})
+			if took := time.Since(begun); took > 5*time.Second {
+				w.Errorf("without %s a beat took %s", dependency, took)
+			}
+		}
+	}
 }
 
 // use sends beats and watches users all the time, until ctx ends.
@@ -135,7 +178,11 @@ func TestAnOutageIsLoggedInAFewTrueLinesByEveryRole(t *testing.T) {
 			before[role] = len(h.Err.Lines())
 		}
 		o.stop(w)
-		<-time.After(span(o.lasts, 70*time.Second))
+		over := time.After(span(o.lasts, 70*time.Second))
+		for role, want := range o.ready {
+			w.isReady(o.dependency, role, want)
+		}
+		<-over
 		o.back(w)
 		for _, role := range outageRoles {
 			if role == "detector" && o.dependency != "kafka" {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,8 @@ func keyOf(k *keyboard, flags []string) string {
 	return filepath.Join(k.Dir, "identity.key")
 }
 
-// onTerminal runs a command on a pseudo-terminal. typed is what the person types when prompt has come; empty: nothing.
+// onTerminal runs a command on a pseudo-terminal. typed is what the person types when prompt, a regular expression, has
+// come; empty: nothing.
 func (k *keyboard) onTerminal(prompt, typed string, arguments ...string) (out string, code int) {
 	k.Helper()
 	return k.onTerminalOf(200, prompt, typed, arguments...)
@@ -137,11 +139,11 @@ func (k *keyboard) onTerminalOf(columns uint16, prompt, typed string, arguments 
 	must.Do(k, err)
 	defer func() { _ = terminal.Close() }()
 	var seen bytes.Buffer
-	buffer := make([]byte, 4096)
+	buffer, comes := make([]byte, 4096), regexp.MustCompile(prompt)
 	for asked := false; ; {
 		n, err := terminal.Read(buffer)
 		seen.Write(buffer[:n])
-		if !asked && typed != "" && strings.Contains(seen.String(), prompt) {
+		if !asked && typed != "" && comes.Match(seen.Bytes()) {
 			asked = true
 			if _, err := io.WriteString(terminal, typed); err != nil {
 				k.Errorf("typing: %v", err)
@@ -153,6 +155,15 @@ func (k *keyboard) onTerminalOf(columns uint16, prompt, typed string, arguments 
 	}
 	_ = command.Wait() // its code is looked at
 	return seen.String(), command.ProcessState.ExitCode()
+}
+
+func TestAWatchedStatusReplacesTheLastOneOnATerminal(t *testing.T) {
+	t.Parallel()
+	k := atKeyboard(t)
+	const ctrlC = "\x03"
+	if out, code := k.onTerminal(`(?s)(\x1b\[H\x1b\[2J.*){2}PARTITION`, ctrlC, "status", "--watch"); code != 0 || strings.Count(out, "\x1b[2J") < 2 {
+		t.Errorf("code %d:\n%q", code, testkit.Tail(out, 2000))
+	}
 }
 
 func TestAnErasureIsConfirmedOnATerminal(t *testing.T) {

@@ -54,16 +54,14 @@ func TestTheSinkWaitsForPostgresWhateverItSuffersAndGoesOnByItself(t *testing.T)
 	path := testkit.Binary(t, "stillhere")
 	t.Parallel()
 	w := &faultyWorld{sinkWorld: newSinkWorld(t), admin: testkit.FreePort(t)}
-	w.sink = testkit.Start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
-	stop := w.load()
-	testkit.Until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
+	stop := w.begin(path)
 	for _, fault := range postgresFaults {
 		if fault.long && os.Getenv("STILLHERE_LONG") == "" {
 			t.Logf("%q is left out; STILLHERE_LONG=1 runs it", fault.name)
 			continue
 		}
 		said := len(w.sink.Err.String())
-		memory := w.memory()
+		memory := w.sink.Memory("VmRSS")
 		end := fault.begin(w)
 		<-time.After(fault.hold)
 		if fault.says != "" {
@@ -74,7 +72,7 @@ func TestTheSinkWaitsForPostgresWhateverItSuffersAndGoesOnByItself(t *testing.T)
 		end()
 		begun := time.Now()
 		testkit.Until(t, "the sink has caught up after "+fault.name, 2*time.Minute, func() bool { return w.rows() >= written })
-		t.Logf("| Postgres %s | %d | %d | %.1f s | %.1f s | %d → %d MB |", fault.name, written, w.rows(), lag, time.Since(begun).Seconds(), memory, w.memory())
+		t.Logf("| Postgres %s | %d | %d | %.1f s | %.1f s | %.0f → %.0f MB |", fault.name, written, w.rows(), lag, time.Since(begun).Seconds(), memory, w.sink.Memory("VmRSS"))
 		if !w.sink.Running() {
 			t.Fatalf("the sink has ended: %s", testkit.Tail(w.sink.Err.String(), 2000))
 		}
@@ -82,6 +80,16 @@ func TestTheSinkWaitsForPostgresWhateverItSuffersAndGoesOnByItself(t *testing.T)
 	stop()
 	w.caughtUp(60 * time.Second)
 	w.judge()
+}
+
+// begin starts the sink and lets it write.
+func (w *faultyWorld) begin(path string) (stop func()) {
+	w.Helper()
+	w.sink = testkit.Start(w.T, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker,
+		"--redis", w.redis.Addr(), "--postgres", w.database)
+	stop = w.load()
+	testkit.Until(w.T, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
+	return stop
 }
 
 // killed ends the server as a crash would.
@@ -200,16 +208,4 @@ func (w *faultyWorld) lag() float64 {
 		}
 	}
 	return most
-}
-
-// memory is what the sink holds in memory, MB; 0 where that is not known.
-func (w *faultyWorld) memory() int {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.sink.Command.Process.Pid))
-	for line := range strings.Lines(string(text)) {
-		var kilobytes int
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kilobytes); n == 1 {
-			return kilobytes >> 10
-		}
-	}
-	return 0
 }

@@ -75,20 +75,9 @@ func (w *faultyWorld) full() func() {
 	do(`ALTER TABLE status_changes_default SET TABLESPACE small`)
 	do(`ALTER INDEX status_changes_default_pkey SET TABLESPACE small`)
 	do(`COMMIT`)
-	ballast := filepath.Join(where, "ballast")
-	fill := func() {
-		file, err := os.OpenFile(ballast, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		must.Do(w, err)
-		for err == nil {
-			_, err = file.Write(make([]byte, 4096))
-		}
-		_ = file.Close()
-	}
-	fill()
+	free := testkit.Fill(w.T, where)
 	return func() {
-		if err := os.Remove(ballast); err != nil {
-			w.Error(err)
-		}
+		free()
 		w.Cleanup(func() {
 			_ = exec.Command("umount", "-l", where).Run()
 			_ = os.Remove(where)
@@ -111,18 +100,12 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	defer cancel()
 	replica, err := w.cluster.Replica(ctx)
 	must.Do(t, err)
-	t.Cleanup(func() {
-		if err := replica.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Do(t, replica.Stop()) })
 	w.database = strings.Replace(w.database, "host=", "host="+strings.ReplaceAll(replica.Socket(), "/", "%2F")+"%2C", 1) + "&target_session_attrs=read-write"
 	settings := pgstore.Defaults()
 	settings.URL = w.database
 	must.Do(t, settings.Validate())
-	w.sink = testkit.Start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
-	stop := w.load()
-	testkit.Until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
+	stop := w.begin(path)
 	<-time.After(time.Second)
 	if err := replica.Kill(); err != nil { // it does not hear of what follows
 		t.Fatal(err)

@@ -14,9 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/embedded"
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
@@ -89,27 +87,14 @@ func outputOf(t *testing.T, command *exec.Cmd) string {
 	return string(out)
 }
 
-// clusterFor is a cluster with the topics, and a producer.
-func clusterFor(ctx context.Context, t *testing.T, partitions int32) (kafka.Config, *kafka.Producer) {
-	t.Helper()
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	must.Do(t, err)
-	t.Cleanup(cluster.Close)
-	config := kafka.Config{Brokers: cluster.Addrs(), Prefix: schemas.DefaultPrefix, InstanceName: "test"}
-	if _, err := admin.ApplyTopics(ctx, config, partitions, 1); err != nil {
-		t.Fatal(err)
-	}
-	producer := kafkatest.Producer(t, config)
-	return config, producer
-}
-
 func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	const partitions = 6
-	config, producer := clusterFor(ctx, t, partitions)
+	config := kafkatest.Start(t, identity.Users{}, partitions)
+	producer := kafkatest.Producer(t, config)
 	change := schemas.Transition{User: 42, From: schemas.Offline, To: schemas.Online, At: 1_795_168_800_123, Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: schemas.NewVersion(1, 1000, 0)}
 	value := change.Encode()

@@ -4,8 +4,6 @@ package process_test
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,11 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/embedded"
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/testkit/kafkatest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
-	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -37,27 +33,11 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { w.beatOn(ctx) })
-	testkit.Until(t, "everybody is online", 30*time.Second, func() bool {
-		for _, state := range w.States(w.steady()...) {
-			if state != "online" {
-				return false
-			}
-		}
-		return true
-	})
-	running.Go(func() { w.readOn(ctx) })
-	running.Go(func() { w.watchOn(ctx) })
-	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.seenOf(1) == "online" })
+	w.begin(ctx, &running)
 	moved := w.moveSlots(cluster)
 	w.moveFlipper(cluster)
 	cancel()
 	running.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, fault := range w.faults {
-		t.Error(fault)
-	}
 	if w.failed > 0 {
 		t.Errorf("%d of %d reads failed", w.failed, w.answers)
 	}
@@ -69,26 +49,14 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 // upOn starts every role in one process on the cluster, with what else it needs.
 func (w *redisWorld) upOn(cluster *redistest.Cluster) {
 	w.Helper()
-	postgres, err := pgtest.Start(w.Context())
-	if errors.Is(err, pgtest.ErrMissing) {
-		w.Skip(err)
-	}
-	must.Do(w.T, err)
-	w.Cleanup(func() { must.Do(w.T, postgres.Stop()) })
-	database, err := postgres.URL(w.Context())
-	must.Do(w.T, err)
-	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	must.Do(w.T, err)
-	w.Cleanup(broker.Close)
-	w.Broker = broker.Addrs()[0]
-	_, err = admin.ApplyTopics(w.Context(), kafka.Config{Brokers: broker.Addrs()}, testkit.DevPartitions, 1)
-	must.Do(w.T, err)
+	_, database := testkit.Postgres(w.T)
+	w.Broker = kafkatest.Start(w.T, identity.Users{}, testkit.DevPartitions).Brokers[0]
 	path := testkit.Binary(w.T, "stillhere")
 	if code := testkit.Start(w.T, path, nil, "migrate", "--postgres", database).Wait(time.Minute); code != 0 {
 		w.Fatalf("migrate ended with %d", code)
 	}
-	w.Program = testkit.Start(w.T, path, nil, "all", "--listen", w.Listen, "--admin", w.Admin, "--instance", "one", "--kafka-brokers", w.Broker,
-		"--redis", strings.Join(cluster.Addrs(), ","), "--redis-cluster", "--postgres", database)
+	w.Run(path, "all", "one", nil, "--kafka-brokers", w.Broker, "--redis", strings.Join(cluster.Addrs(), ","), "--redis-cluster",
+		"--postgres", database)
 	testkit.Until(w.T, "it is ready", time.Minute, func() bool { return strings.Contains(w.Err.String(), `"msg":"ready"`) || !w.Running() })
 }
 

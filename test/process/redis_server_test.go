@@ -68,22 +68,18 @@ type relay struct {
 
 	mu    sync.Mutex
 	to    string
-	conns map[net.Conn]bool
-	over  bool
+	conns []net.Conn
 }
 
 func startRelay(t *testing.T, to string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
-	r := &relay{listener: l, to: to, conns: map[net.Conn]bool{}}
+	r := &relay{listener: l, to: to}
 	r.running.Go(r.accept)
 	t.Cleanup(func() {
 		l.Close()
-		r.mu.Lock()
-		r.over = true
-		r.mu.Unlock()
-		r.cut()
+		r.lead("") // nobody
 		r.running.Wait()
 	})
 	return r
@@ -98,43 +94,21 @@ func (r *relay) accept() {
 			return
 		}
 		r.mu.Lock()
-		to := r.to
-		r.mu.Unlock()
-		far, err := net.DialTimeout("tcp", to, 5*time.Second)
-		if err != nil || !r.keep(near, far) {
+		far, err := net.DialTimeout("tcp", r.to, 5*time.Second)
+		if err != nil {
 			near.Close()
+			r.mu.Unlock()
 			continue
 		}
+		r.conns = append(r.conns, near, far)
+		r.mu.Unlock()
 		for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 			r.running.Go(func() {
 				_, _ = io.Copy(way[0], way[1]) // how it ends is the test's doing
-				r.drop(near, far)
+				near.Close()
+				far.Close()
 			})
 		}
-	}
-}
-
-func (r *relay) keep(conns ...net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over {
-		for _, c := range conns {
-			c.Close()
-		}
-		return false
-	}
-	for _, c := range conns {
-		r.conns[c] = true
-	}
-	return true
-}
-
-func (r *relay) drop(conns ...net.Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range conns {
-		c.Close()
-		delete(r.conns, c)
 	}
 }
 
@@ -142,10 +116,10 @@ func (r *relay) drop(conns ...net.Conn) {
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for c := range r.conns {
+	for _, c := range r.conns {
 		c.Close()
-		delete(r.conns, c)
 	}
+	r.conns = nil
 }
 
 // lead has new connections go to another server, and breaks the old ones.

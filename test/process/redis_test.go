@@ -149,19 +149,8 @@ func noFaultOfRedis(t *testing.T, m testkit.Mode) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { w.beatOn(ctx) })
-	testkit.Until(t, "everybody is online", 30*time.Second, func() bool {
-		for _, state := range w.States(w.steady()...) {
-			if state != "online" {
-				return false
-			}
-		}
-		return true
-	})
-	running.Go(func() { w.readOn(ctx) })
-	running.Go(func() { w.watchOn(ctx) })
-	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.seenOf(w.users[0]) == "online" })
-	before := w.residentMB()
+	w.begin(ctx, &running)
+	before := w.Memory("VmRSS")
 	flips := 0
 	for _, fault := range redisFaults {
 		if fault.long && !long() {
@@ -170,18 +159,23 @@ func noFaultOfRedis(t *testing.T, m testkit.Mode) {
 		flips++
 		w.suffer(fault)
 	}
-	if after := w.residentMB(); before > 0 && after > before+100 {
+	if after := w.Memory("VmRSS"); before > 0 && after > before+100 {
 		t.Errorf("the service had %.0f MB before the faults and has %.0f MB after them", before, after)
 	}
 	cancel()
 	running.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, fault := range w.faults {
-		t.Error(fault)
-	}
 	w.countTransitions(steadyOnes + 2*flips)
 	t.Logf("%d reads, of which %d failed and %d were said to be stale", w.answers, w.failed, w.staled)
+}
+
+// begin lets users beat, be read and be watched.
+func (w *redisWorld) begin(ctx context.Context, running *sync.WaitGroup) {
+	w.Helper()
+	running.Go(func() { w.beatOn(ctx) })
+	w.AllAre("online", w.steady())
+	running.Go(func() { w.readOn(ctx) })
+	running.Go(func() { w.watchOn(ctx) })
+	testkit.Until(w.T, "the viewer has its snapshot", 20*time.Second, func() bool { return w.seenOf(w.users[0]) == "online" })
 }
 
 // suffer lets one fault happen and waits until all is well again.
@@ -331,9 +325,12 @@ func (w *redisWorld) seenOf(user schemas.UserID) string {
 	return ""
 }
 
-// countTransitions checks that just so many changes are in the log, none twice.
+// countTransitions reports the faults, and checks that just so many changes are in the log, none twice.
 func (w *redisWorld) countTransitions(want int) {
 	w.Helper()
+	for _, fault := range w.faults { // nothing runs any more
+		w.Error(fault)
+	}
 	type change struct {
 		user    schemas.UserID
 		version schemas.Version
@@ -358,17 +355,4 @@ func (w *redisWorld) countTransitions(want int) {
 			w.Errorf("version %d of user %d is %d times in the log", c.version, c.user, n)
 		}
 	}
-}
-
-// residentMB is the memory of the service; 0 where the system does not report it.
-func (w *redisWorld) residentMB() float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", w.Command.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	var size, pages float64
-	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
-		return 0
-	}
-	return pages * float64(os.Getpagesize()) / 1e6
 }

@@ -44,12 +44,7 @@ func TestNoKillOfTheSinkLosesOrDoublesARow(t *testing.T) {
 	w.caughtUp(90 * time.Second)
 	for _, p := range s.processes { // one that has just been started does not handle signals yet
 		testkit.Until(t, p.instance+" starts", time.Minute, func() bool { return strings.Contains(p.program.Err.String(), `"starting"`) })
-		p.program.Signal(syscall.SIGTERM)
-	}
-	for _, p := range s.processes {
-		if code := p.program.Wait(30 * time.Second); code != 0 {
-			t.Errorf("%s stopped with exit code %d:\n%s", p.instance, code, testkit.Tail(p.program.Err.String(), 2000))
-		}
+		p.program.Stop()
 		p.ended()
 	}
 	t.Logf("%d kills, %d of them between two statements, %d after a freeze, %d of these between two statements",

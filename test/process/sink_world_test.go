@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -59,36 +58,18 @@ type sinkWorld struct {
 
 func newSinkWorld(t *testing.T) *sinkWorld {
 	w := &sinkWorld{T: t}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var err error
-	if w.cluster, err = pgtest.Open(ctx, ""); errors.Is(err, pgtest.ErrMissing) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if w.database, err = w.cluster.URL(ctx); err != nil {
-		t.Fatal(err)
-	}
+	w.cluster, w.database = testkit.Postgres(t)
 	settings := pgstore.Defaults()
 	settings.URL = w.database
-	must.Do(t, pgstore.Migrate(ctx, settings))
-	if w.redis, err = embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pgstore.Migrate(t.Context(), settings))
+	var err error
+	w.redis, err = embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+	must.Do(t, err)
 	t.Cleanup(w.redis.Close)
-	broker := testkit.Start(t, testkit.Binary(t, "broker"), nil, "--data-dir", filepath.Join(t.TempDir(), "kafka"))
-	testkit.Until(t, "the broker is ready", 20*time.Second, func() bool { return len(broker.Out.Lines()) > 0 })
-	w.broker = strings.TrimPrefix(broker.Out.Lines()[0], "ready ")
+	_, w.broker = testkit.Broker(t)
 	w.config = kafka.Config{Brokers: []string{w.broker}, InstanceName: "load"}
-	if _, err := admin.ApplyTopics(ctx, w.config, sinkPartitions, 1); err != nil {
-		t.Fatal(err)
-	}
+	_, err = admin.ApplyTopics(t.Context(), w.config, sinkPartitions, 1)
+	must.Do(t, err)
 	w.producer = kafkatest.Producer(t, w.config)
 	w.reader = kafkatest.Reader(t, w.config)
 	return w

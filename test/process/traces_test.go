@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,8 +17,6 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // spans collects the names of what is exported to it.
@@ -76,20 +73,17 @@ func TestTracesGoWhereTheEnvironmentSays(t *testing.T) {
 	server := httptest.NewServer(got)
 	t.Cleanup(server.Close)
 	h := testkit.NewDev(t)
-	h.Program = testkit.Start(t, testkit.Binary(t, "stillhere"), func(c *exec.Cmd) {
+	h.Change = func(c *exec.Cmd) {
 		c.Env = append(c.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=100")
-	}, "dev", "--data-dir", h.Dir, "--listen", h.Listen, "--admin", h.Admin, "--kafka-listen", h.Broker)
-	testkit.Until(t, "dev is ready", 40*time.Second, func() bool { return len(h.Out.Lines()) > 0 })
-	must.Do(t, h.Send(testkit.Beat{User: 1, Device: 1}))
+	}
+	h.Up()
+	h.MustSend(testkit.Beat{User: 1, Device: 1})
 	testkit.Until(t, "the user is online", 10*time.Second, func() bool { return h.State(1) == "online" })
 	want := []string{"POST /presence/heartbeats", "GET /presence/batch", "commit presence.heartbeats", "apply presence.transitions"}
 	if !testkit.Within(10*time.Second, func() bool { return got.has(want...) }) {
 		t.Errorf("spans of ingest, detector and stores: got %q, want %q", got.all(), want)
 	}
-	h.Signal(syscall.SIGTERM)
-	if code := h.Wait(20 * time.Second); code != 0 {
-		t.Errorf("it ended with %d", code)
-	}
+	h.Stop()
 	got.mu.Lock()
 	defer got.mu.Unlock()
 	for _, of := range got.of {

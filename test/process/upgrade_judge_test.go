@@ -39,7 +39,7 @@ func (w *upgradeWorld) judge(l *upgradeLoad) {
 			must.Do(w.T, err)
 			got = append(got, *t)
 		}
-		w.same(p, got, due)
+		testkit.Same(w.T, p, got, due)
 		for i := range due {
 			want[due[i].User] = append(want[due[i].User], due[i])
 			all = append(all, due[i].EventID().String())
@@ -75,24 +75,6 @@ func (w *upgradeWorld) records(reader *kafka.Reader, topic schemas.Topic, p int3
 		return nil
 	}))
 	return all
-}
-
-// same compares the transitions of a partition, event ids, versions and times included.
-func (w *upgradeWorld) same(p int32, got, want []schemas.Transition) {
-	w.Helper()
-	for i := range max(len(got), len(want)) {
-		is, due := "nothing", "nothing"
-		if i < len(got) {
-			is = testkit.InWords(&got[i])
-		}
-		if i < len(want) {
-			due = testkit.InWords(&want[i])
-		}
-		if is != due {
-			w.Errorf("partition %d, transition %d of %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, len(want), is, due)
-			return
-		}
-	}
 }
 
 // rowsAre checks that Postgres has each of these events once.

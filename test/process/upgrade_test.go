@@ -5,19 +5,15 @@ package process_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/internal/testkit/must"
-	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
@@ -35,7 +31,6 @@ type upgradeWorld struct {
 	policy    liveness.Settings
 	processes map[string]*testkit.Dev
 	kafka     string
-	postgres  *pgtest.Cluster
 	database  string
 }
 
@@ -79,17 +74,9 @@ func TestAnUpgradeAndItsRollbackUnderLoadLoseAndDoubleNothing(t *testing.T) {
 // begin starts the servers and chooses the addresses and the policy.
 func (w *upgradeWorld) begin() {
 	w.Helper()
-	var err error
-	if w.postgres, err = pgtest.Open(w.Context(), ""); err != nil {
-		w.Skip(err)
-	}
-	w.Cleanup(func() { must.Do(w.T, w.postgres.Stop()) })
-	w.database, err = w.postgres.URL(w.Context())
-	must.Do(w.T, err)
+	_, w.database = testkit.Postgres(w.T)
 	redis := startRedis(w.T, "")
-	broker := testkit.Start(w.T, testkit.Binary(w.T, "broker"), nil, "--data-dir", filepath.Join(w.TempDir(), "kafka"))
-	testkit.Until(w.T, "the broker is ready", 20*time.Second, func() bool { return len(broker.Out.Lines()) > 0 })
-	w.kafka = strings.TrimPrefix(broker.Out.Lines()[0], "ready ")
+	_, w.kafka = testkit.Broker(w.T)
 
 	w.policy = liveness.Defaults()
 	w.policy.HeartbeatInterval, w.policy.OnlineTTL, w.policy.OfflineDebounce = time.Second, 6*time.Second, 2*time.Second
@@ -97,9 +84,7 @@ func (w *upgradeWorld) begin() {
 	w.flags = append(testkit.PolicyFlags(w.policy), "--kafka-brokers", w.kafka, "--redis", redis.address, "--postgres", w.database,
 		"--followers", "all")
 	for _, name := range upgradeOrder {
-		w.processes[name] = &testkit.Dev{T: w.T, Listen: testkit.FreePort(w.T), Admin: testkit.FreePort(w.T),
-			Client: &http.Client{Timeout: 20 * time.Second}}
-		w.Cleanup(w.processes[name].Client.CloseIdleConnections)
+		w.processes[name] = testkit.NewRole(w.T)
 	}
 }
 
@@ -118,8 +103,7 @@ func (w *upgradeWorld) start(name, path string) {
 	w.Helper()
 	h := w.processes[name]
 	role, _, _ := strings.Cut(name, "-")
-	own := []string{role, "--instance", name, "--listen", h.Listen, "--admin", h.Admin}
-	h.Program = testkit.Start(w.T, path, nil, append(own, w.flags...)...)
+	h.Run(path, role, name, nil, w.flags...)
 	ready := func() bool { return strings.Contains(h.Err.String(), `"msg":"ready"`) }
 	if !testkit.Within(time.Minute, func() bool { return ready() || !h.Running() }) || !ready() {
 		w.Errorf("%s of %s is not ready:\n%s", name, filepath.Base(path), testkit.Tail(h.Err.String(), 3000))
@@ -142,10 +126,7 @@ func (w *upgradeWorld) replace(name, path string) {
 func (w *upgradeWorld) stop(name string) {
 	w.Helper()
 	h := w.processes[name]
-	h.Signal(syscall.SIGTERM)
-	if code := h.Wait(30 * time.Second); code != 0 {
-		w.Errorf("%s ended with %d", name, code)
-	}
+	h.Stop()
 	log := h.Err.String()
 	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "dead-letter", "log was cut", "a task failed", "cannot be decoded"} {
 		if i := strings.Index(log, bad); i >= 0 {
