@@ -228,9 +228,7 @@ func TestOnlyGoodKeysOfAnIssuerCountAndTheOthersOfItsSetStayAsTheyAre(t *testing
 	strong, err := rsa.GenerateKey(rand.Reader, 2048)
 	must.Do(t, err)
 	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the test
-	if err != nil {
-		t.Skip(err)
-	}
+	must.Do(t, err)
 	key := func(kid string, key *rsa.PrivateKey) map[string]any {
 		return map[string]any{"kty": "RSA", "kid": kid, "n": base64.RawURLEncoding.EncodeToString(key.N.Bytes()), "e": "AQAB"}
 	}
@@ -246,10 +244,9 @@ func TestOnlyGoodKeysOfAnIssuerCountAndTheOthersOfItsSetStayAsTheyAre(t *testing
 	for ; ask(h, "GET", "/presence/1", "Authorization", "Bearer "+good).StatusCode == http.StatusServiceUnavailable; <-time.After(time.Millisecond) {
 	} // until the keys are fetched
 	for name, token := range map[string]string{
-		"2048 bits":        good,
-		"1024 bits":        sign(t, jwt.SigningMethodRS256, weak, claims(nil), "short"),
-		"1024 bits, PSS":   sign(t, jwt.SigningMethodPS256, weak, claims(nil), "short"),
-		"another's key id": sign(t, jwt.SigningMethodRS256, weak, claims(nil), "long"),
+		"2048 bits":      good,
+		"1024 bits":      sign(t, jwt.SigningMethodRS256, weak, claims(nil), "short"),
+		"1024 bits, PSS": sign(t, jwt.SigningMethodPS256, weak, claims(nil), "short"),
 	} {
 		answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+token)
 		if answer.StatusCode != map[bool]int{true: 200, false: 401}[token == good] {
