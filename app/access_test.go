@@ -39,8 +39,7 @@ func row(n Need) string {
 
 func TestTheDocumentHasTheListOfACLsAsItIs(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "docs", "kafka-rights.md"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("..", "docs", "kafka-rights.md")))(t)
 	const head = "| who | resource | operations | for |\n|---|---|---|---|\n"
 	_, table, found := strings.Cut(string(text), head)
 	if !found {
@@ -58,8 +57,7 @@ func TestTheDocumentHasTheListOfACLsAsItIs(t *testing.T) {
 
 func TestGrantsFollowThePrefix(t *testing.T) {
 	t.Parallel()
-	grants, err := Grants("detector", Use{}, "eu.presence.")
-	must.Do(t, err)
+	grants := must.Get(Grants("detector", Use{}, "eu.presence."))(t)
 	for _, want := range []Grant{
 		{Resource: kafka.OfTopic, Name: "eu.presence.", Prefixed: true, Operation: "Describe"},
 		{Resource: kafka.OfTopic, Name: "eu.presence.heartbeats", Operation: "Write"},
@@ -74,11 +72,9 @@ func TestGrantsFollowThePrefix(t *testing.T) {
 
 func TestOneProcessWithEveryRoleNeedsWhatTheRolesNeed(t *testing.T) {
 	t.Parallel()
-	all, err := Grants("all", Use{Followers: true, Named: true}, "")
-	must.Do(t, err)
+	all := must.Get(Grants("all", Use{Followers: true, Named: true}, ""))(t)
 	for _, role := range onePipeline {
-		grants, err := Grants(role, Use{Followers: true, Named: true}, "")
-		must.Do(t, err)
+		grants := must.Get(Grants(role, Use{Followers: true, Named: true}, ""))(t)
 		for _, g := range grants {
 			if !slices.Contains(all, g) {
 				t.Errorf("%s needs %v, and all does not", role, g)

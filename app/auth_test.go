@@ -123,8 +123,7 @@ func TestNobodySpeaksForAnotherAtAnyEndpoint(t *testing.T) {
 		if c.body != "" {
 			r.Header.Set("Content-Type", "application/json")
 		}
-		answer, err := http.DefaultClient.Do(r)
-		must.Do(t, err)
+		answer := must.Get(http.DefaultClient.Do(r))(t)
 		var said json.RawMessage
 		_ = json.NewDecoder(answer.Body).Decode(&said)
 		_ = answer.Body.Close()

@@ -17,8 +17,7 @@ func TestAnErasureThatIsReadAgainLeavesTheNewUsersEdges(t *testing.T) {
 	const at = schemas.Millis(1_763_700_000_000)
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "s.db")
-	s, err := sqlitestore.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(sqlitestore.Open(t.Context(), config))(t)
 	defer s.Close()
 	g, err := OpenGraph(t.Context(), Store{SQLite: filepath.Join(t.TempDir(), "g.db")}, pgstore.Defaults())
 	must.Do(t, err)
@@ -28,9 +27,7 @@ func TestAnErasureThatIsReadAgainLeavesTheNewUsersEdges(t *testing.T) {
 	again := &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: at + 5, LastSeen: at + 5, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 20, Policy: "p"}
 	must.Do(t, w.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 2, Changes: []*schemas.Transition{erased, again}}))
 	follow := func() {
-		if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}}))(t)
 	}
 	follow()
 	// A paused owner of the partition, or one with an unknown commit, offers its batch again: it is fenced.

@@ -23,11 +23,9 @@ func emptyStores(t *testing.T) (*sqlitestore.Store, *graph.Store) {
 	dir := t.TempDir()
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(dir, "s.db")
-	s, err := sqlitestore.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(sqlitestore.Open(t.Context(), config))(t)
 	t.Cleanup(func() { _ = s.Close() })
-	edges, err := app.OpenGraph(t.Context(), app.Store{SQLite: filepath.Join(dir, "g.db")}, pgstore.Defaults())
-	must.Do(t, err)
+	edges := must.Get(app.OpenGraph(t.Context(), app.Store{SQLite: filepath.Join(dir, "g.db")}, pgstore.Defaults()))(t)
 	t.Cleanup(edges.Close)
 	return s, edges
 }
@@ -45,9 +43,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 				Cause: schemas.VisibilityChange, Kinds: schemas.SetOfKinds(schemas.Web), Visibility: schemas.Nobody, Version: 6, Policy: "p"})
 	}
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: changes}))
-	if _, err := edges.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}, {User: 2, Follower: 3}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(edges.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}, {User: 2, Follower: 3}}))(t)
 	statuses := func(_ context.Context, user schemas.UserID, after schemas.Millis) (*schemas.Status, error) {
 		if user == 1 && after != at+1 {
 			t.Errorf("the status is searched from %s on, want that of the last change", after)
@@ -94,13 +90,9 @@ func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
 	s, edges := emptyStores(t)
 	name := func(text string) schemas.Name { return schemas.Name{Tenant: "acme", Text: text} }
 	names := graph.Names{1: name("ann"), 2: name("never")}
-	if _, err := edges.Load(t.Context(), "file", 0, 1, []graph.Edge{{User: 1, Follower: 2}}, names); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(edges.Load(t.Context(), "file", 0, 1, []graph.Edge{{User: 1, Follower: 2}}, names))(t)
 	// Written with SQL: the graph has no names.
-	if _, err := edges.Add(t.Context(), []graph.Edge{{User: 3, Follower: 1}, {User: 4, Follower: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(edges.Add(t.Context(), []graph.Edge{{User: 3, Follower: 1}, {User: 4, Follower: 1}}))(t)
 	change := &schemas.Transition{User: 3, From: schemas.Offline, To: schemas.Online, At: 1_763_700_000_000, Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: 5, Name: name("bob")}
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: []*schemas.Transition{change}}))

@@ -22,8 +22,7 @@ import (
 
 func sharedRedis(t *testing.T) *embedded.Redis {
 	t.Helper()
-	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	must.Do(t, err)
+	redis := must.Get(embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"}))(t)
 	t.Cleanup(func() { redis.Close() })
 	return redis
 }

@@ -18,8 +18,7 @@ import (
 
 func TestOnlyTrustedProxiesSayForWhomTheyAsk(t *testing.T) {
 	t.Parallel()
-	trusted, err := parseProxies([]string{"10.0.0.0/8", "::1"})
-	must.Do(t, err)
+	trusted := must.Get(parseProxies([]string{"10.0.0.0/8", "::1"}))(t)
 	for _, c := range []struct{ from, said, want string }{
 		{"192.0.2.1:5", "198.51.100.7", "192.0.2.1:5"}, // anybody can say that
 		{"10.1.1.1:5", "198.51.100.7", "198.51.100.7:0"},
@@ -51,10 +50,8 @@ func TestOnlyTrustedProxiesSayForWhomTheyAsk(t *testing.T) {
 
 func TestClientsBehindAProxyHaveSoManyPlacesEach(t *testing.T) {
 	t.Parallel()
-	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must.Do(t, err)
-	trusted, err := parseProxies([]string{"127.0.0.1"})
-	must.Do(t, err)
+	inner := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	trusted := must.Get(parseProxies([]string{"127.0.0.1"}))(t)
 	l := newBounded(inner, clientPort, 100, 1, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	l.proxy = trusted.has
 	taken := make(chan net.Conn, 10)
@@ -72,12 +69,10 @@ func TestClientsBehindAProxyHaveSoManyPlacesEach(t *testing.T) {
 	go func() { ended <- server.Serve(l) }()
 	ask := func(path, of string) int {
 		t.Helper()
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", inner.Addr().String())
-		must.Do(t, err)
+		conn := must.Get(new(net.Dialer).DialContext(t.Context(), "tcp", inner.Addr().String()))(t)
 		t.Cleanup(func() { conn.Close() })
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\n\r\n", path, of)
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		must.Do(t, err)
+		answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		answer.Body.Close()
 		return answer.StatusCode
 	}

@@ -80,12 +80,9 @@ func TestAFormerFollowerReceivesNothingWhenItAsksAgainOnTheSameStream(t *testing
 	if text := subscribed(t, conn, owner); !strings.Contains(text, `"state":"online"`) {
 		t.Fatalf("a follower is told %s", text)
 	}
-	store, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile))
-	must.Do(t, err)
+	store := must.Get(sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile)))(t)
 	defer store.Close()
-	if _, err := store.Remove(t.Context(), []graph.Edge{{User: 43, Follower: 42}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Remove(t.Context(), []graph.Edge{{User: 43, Follower: 42}}))(t)
 	if status, _, text := ask(t, host, "/presence/"+owner, reader(t, friend)); status != http.StatusForbidden {
 		t.Errorf("who follows no longer asks for the user: %d %s", status, text)
 	}
@@ -142,8 +139,7 @@ func TestAnEventSourceMayNameAsManyUsersAsItMayWatch(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/presence/stream?user_ids="+strings.Join(append(ids, "1")[:count], ","), nil)
 		must.Do(t, err)
 		r.Header.Set("Authorization", "Bearer "+reader(t, owner))
-		answer, err := http.DefaultClient.Do(r)
-		must.Do(t, err)
+		answer := must.Get(http.DefaultClient.Do(r))(t)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("a stream of %d users is answered %d, want %d", count, answer.StatusCode, want)

@@ -48,14 +48,11 @@ func ask(t *testing.T, host, path, token string) (int, http.Header, string) {
 
 func send(t *testing.T, host, method, path, body, token string) (int, http.Header, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(body))
-	must.Do(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(body)))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
-	must.Do(t, err)
+	answer := must.Get(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	must.Do(t, err)
+	text := must.Get(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, answer.Header, strings.TrimSpace(string(text))
 }
 
@@ -93,12 +90,9 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 func follow(t *testing.T, dir string, edges ...graph.Edge) {
 	t.Helper()
-	g, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile))
-	must.Do(t, err)
+	g := must.Get(sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile)))(t)
 	defer g.Close()
-	if _, err := g.Add(t.Context(), edges); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Add(t.Context(), edges))(t)
 }
 
 func TestAnotherUserReadsNothingAtAnyEndpointIfOnlyFollowersMayWatch(t *testing.T) {
@@ -288,8 +282,7 @@ func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 	})
 	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 43, Follower: 44})
 	file := app.Store{SQLite: filepath.Join(dir, app.GraphFile)}
-	store, err := sqlitegraph.Open(t.Context(), file.SQLite)
-	must.Do(t, err)
+	store := must.Get(sqlitegraph.Open(t.Context(), file.SQLite))(t)
 	t.Cleanup(store.Close)
 	tries := make(chan string, 10)
 	first := true

@@ -67,8 +67,7 @@ func TestWrongSettingsForTheWebAreNamed(t *testing.T) {
 
 func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	t.Parallel()
-	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	inner := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	metrics := newConnectionMetrics(prometheus.NewRegistry())
 	l := newBounded(inner, clientPort, 100, 2, metrics, slog.New(slog.DiscardHandler))
 	accepted := make(chan net.Conn, 10)
@@ -86,8 +85,7 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	dial := func(from string) net.Conn {
 		t.Helper()
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-		conn, err := dialer.DialContext(t.Context(), "tcp", inner.Addr().String())
-		must.Do(t, err)
+		conn := must.Get(dialer.DialContext(t.Context(), "tcp", inner.Addr().String()))(t)
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
@@ -158,12 +156,9 @@ func TestAConnectionThatWasTakenOverCountsUntilItEnds(t *testing.T) {
 	server.Listener = l
 	server.Start()
 	defer server.Close()
-	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", server.Listener.Addr().String())
-	must.Do(t, err)
+	conn := must.Get(new(net.Dialer).DialContext(context.Background(), "tcp", server.Listener.Addr().String()))(t)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	held := <-taken
 	if l.enter(sourceOf(conn.LocalAddr())) == "" {
 		t.Error("there is room for another")

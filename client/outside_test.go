@@ -15,13 +15,11 @@ import (
 // client and schemas alone.
 func TestAProgramOfAnotherModuleCompilesAndRuns(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs("..")
-	must.Do(t, err)
+	root := must.Get(filepath.Abs(".."))(t)
 	dir := t.TempDir()
 	read := func(path string) string {
 		t.Helper()
-		text, err := os.ReadFile(path)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		return string(text)
 	}
 	version := "go " + strings.Fields(read("../go.mod")[strings.Index(read("../go.mod"), "\ngo "):])[1]

@@ -28,8 +28,7 @@ func get(t *testing.T, path string, header ...string) *httptest.ResponseRecorder
 
 func TestThePagesAreServedAsTheyAreAndCompressed(t *testing.T) {
 	t.Parallel()
-	index, err := fs.ReadFile(files, "dist/index.html")
-	must.Do(t, err)
+	index := must.Get(fs.ReadFile(files, "dist/index.html"))(t)
 	plain := get(t, "/console/")
 	if plain.Code != http.StatusOK || !bytes.Equal(plain.Body.Bytes(), index) || !strings.HasPrefix(plain.Header().Get("Content-Type"), "text/html") {
 		t.Fatalf("%d %v", plain.Code, plain.Header())
@@ -37,14 +36,12 @@ func TestThePagesAreServedAsTheyAreAndCompressed(t *testing.T) {
 	if policy := plain.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("the content policy is %q", policy)
 	}
-	script, err := fs.ReadFile(files, "dist/console.js")
-	must.Do(t, err)
+	script := must.Get(fs.ReadFile(files, "dist/console.js"))(t)
 	squeezed := get(t, "/console/console.js", "Accept-Encoding", "br, gzip")
 	if squeezed.Header().Get("Content-Encoding") != "gzip" {
 		t.Fatalf("%v", squeezed.Header())
 	}
-	reader, err := gzip.NewReader(squeezed.Body)
-	must.Do(t, err)
+	reader := must.Get(gzip.NewReader(squeezed.Body))(t)
 	if text, err := io.ReadAll(reader); err != nil || !bytes.Equal(text, script) {
 		t.Errorf("compressed it is %d bytes (%v)", len(text), err)
 	}

@@ -53,8 +53,7 @@ func TestMetricsAreRegistered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := ingest.NewMetrics(registry)
 	m.Appended("beats", 3, time.Millisecond, nil)
-	families, err := registry.Gather()
-	must.Do(t, err)
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "stillhere_ingest_beats_written_total" && f.GetMetric()[0].GetCounter().GetValue() == 3 {
 			return

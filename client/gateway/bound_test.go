@@ -21,8 +21,7 @@ func TestEveryFrameUnderAKeyThatIsBoundToATenantCounts(t *testing.T) {
 	defer cancel()
 	identityKey, master := identity.NewKey(), signing.NewMaster()
 	topics := kafkatest.Start(t, identity.Named(identityKey), 1)
-	key, err := master.GatewayKey("acme/gw-1", []string{"acme"})
-	must.Do(t, err)
+	key := must.Get(master.GatewayKey("acme/gw-1", []string{"acme"}))(t)
 	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: topics.Brokers}, ID: "acme/gw-1", IdentityKey: identityKey.Hex(), Key: key.Text(),
 		FlushInterval: 10 * time.Millisecond})
 	must.Do(t, err)

@@ -41,8 +41,7 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	g, err := dial(key.Hex())
-	must.Do(t, err)
+	g := must.Get(dial(key.Hex()))(t)
 	acme := g.Tenant("acme")
 	if err := acme.Beat("ann", "phone", schemas.Mobile, 0); err != nil {
 		t.Error(err)

@@ -75,8 +75,7 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	c, err := New(Config{HTTP: client.HTTP{URL: server.URL}})
-	must.Do(t, err)
+	c := must.Get(New(Config{HTTP: client.HTTP{URL: server.URL}}))(t)
 	for _, do := range []func(context.Context) error{
 		func(ctx context.Context) error { return c.SetVisibility(ctx, "7", schemas.Nobody) },
 		func(ctx context.Context) error { _, err := c.Erase(ctx, "7"); return err },

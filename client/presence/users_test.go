@@ -37,8 +37,7 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 		fmt.Fprint(w, answer)
 	}))
 	t.Cleanup(server.Close)
-	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: server.URL}})
-	must.Do(t, err)
+	c := must.Get(presence.New(presence.Config{HTTP: client.HTTP{URL: server.URL}}))(t)
 	c = c.Tenant("acme")
 	const user = "ann, née/7"
 	states, err := c.Batch(t.Context(), user, "bob", user)
@@ -55,8 +54,7 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 		t.Fatal(users, err)
 	}
 	is("in a list", users[0])
-	one, err := c.One(t.Context(), user)
-	must.Do(t, err)
+	one := must.Get(c.One(t.Context(), user))(t)
 	is("alone", one)
 	if visibility, err := c.Visibility(t.Context(), user); err != nil || visibility != "everyone" {
 		t.Error(visibility, err)

@@ -62,8 +62,7 @@ func TestAWatcherDropsWhomItMayNotWatch(t *testing.T) {
 		`{"type":"change","user":{"user_id":"ann","tenant":"acme","state":"away","version":"8"}}`}
 	server := script(messages)
 	t.Cleanup(server.Close)
-	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, Tenant: "acme"}, "ann", "bob")
-	must.Do(t, err)
+	w := must.Get(watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, Tenant: "acme"}, "ann", "bob"))(t)
 	events := first(ctx, t, 3, w.Events)
 	var problem *client.ProblemError
 	if refused := events[1]; refused.Kind != watch.Refused || !errors.As(refused.Err, &problem) || problem.Code != "not_allowed" || refused.User.UserID != "bob" || refused.User.Tenant != "acme" {

@@ -12,8 +12,7 @@ import (
 )
 
 func TestValuesMayBeginWithAMinus(t *testing.T) {
-	parser, err := newParser(&commands{})
-	must.Do(t, err)
+	parser := must.Get(newParser(&commands{}))(t)
 	for _, c := range []struct{ given, want string }{
 		{"replay --from -2h 1", "replay --from=-2h 1"},
 		{"replay --from=-2h 1", "replay --from=-2h 1"},
@@ -81,12 +80,10 @@ func TestEveryCommandWithRowsTakesTheSameFormatsInTheSameWords(t *testing.T) {
 	const formats = "table,json,jsonl,csv,parquet"
 	fewer := map[string]string{"explain": "table,json,jsonl"}
 	more := map[string]string{"plan": ",helm-values", "topics acls": ",commands"}
-	page, err := os.ReadFile("../../docs/how-to/command-line.md")
-	must.Do(t, err)
+	page := must.Get(os.ReadFile("../../docs/how-to/command-line.md"))(t)
 	_, exceptions, _ := strings.Cut(string(page), "| exception |")
 	exceptions, _, _ = strings.Cut(exceptions, "\n\n")
-	parser, err := newParser(&commands{})
-	must.Do(t, err)
+	parser := must.Get(newParser(&commands{}))(t)
 	found := 0
 	for _, command := range parser.Model.Leaves(true) {
 		flag := flagOf(command, "--output")
@@ -121,9 +118,8 @@ func nameOf(command *kong.Node) string {
 }
 
 func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {
-	parser, err := newParser(&commands{})
-	must.Do(t, err)
-	if err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+	parser := must.Get(newParser(&commands{}))(t)
+	must.Do(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok && !flag.Hidden && flag.Name == "output" {
 			for format := range strings.SplitSeq(flag.Tag.Get("takes"), ",") {
 				if !strings.Contains(flag.Help, format) {
@@ -132,14 +128,11 @@ func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {
 			}
 		}
 		return next(nil)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestHelpOfDataCommandsTeachesByExamplesAndEndsWithKafka(t *testing.T) {
-	parser, err := newParser(&commands{})
-	must.Do(t, err)
+	parser := must.Get(newParser(&commands{}))(t)
 	for _, name := range strings.Fields("get history hide beat token replay asof sessions backtest record explain erase export") {
 		node := childOf(parser.Model.Node, name)
 		if !strings.Contains(node.Detail, "\n    stillhere "+name+" ") {
@@ -169,10 +162,8 @@ func TestAHintRepeatsTheCommandLineWithoutItsSecrets(t *testing.T) {
 			`stillhere replay --out 'it'\''s' --postgres=postgres://u:xxxxx@h/d --resume`},
 		{[]string{"replay", "--out", "x", "--postgres", "postgres://u:p@h/d"}, "--resume", `stillhere replay --out x --postgres '(hidden)' --resume`},
 	} {
-		parser, err := newParser(&commands{})
-		must.Do(t, err)
-		parsed, err := parser.Parse(c.given)
-		must.Do(t, err)
+		parser := must.Get(newParser(&commands{}))(t)
+		parsed := must.Get(parser.Parse(c.given))(t)
 		if got := givenArguments(c.given).again(parsed, c.more); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}

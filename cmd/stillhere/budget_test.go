@@ -18,8 +18,7 @@ const (
 
 // Not parallel, as parse sets the environment.
 func TestTheCommandLineIsWithinItsBudget(t *testing.T) {
-	parsed, err := parse(t, []string{"config", "init"}, nil)
-	must.Do(t, err)
+	parsed := must.Get(parse(t, []string{"config", "init"}, nil))(t)
 	commands, flags := surface(parsed.Model)
 	t.Logf("%d commands, %d flags: %q", len(commands), len(flags), flags)
 	for _, count := range []struct {

@@ -35,8 +35,7 @@ func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
 }
 
 func checkRendering(t *testing.T, folder string) {
-	all, err := manifests.ReadManifests(folder)
-	must.Do(t, err)
+	all := must.Get(manifests.ReadManifests(folder))(t)
 	shared := map[string]string{}
 	for _, o := range all {
 		if o.Kind == "ConfigMap" && len(o.Data["STILLHERE_KAFKA_BROKERS"]) > 0 {
@@ -65,8 +64,7 @@ func checkRendering(t *testing.T, folder string) {
 				checkCommand(t, o.Role(), container.Args, settings)
 				both := maps.Clone(shared)
 				maps.Copy(both, settings)
-				chosen, err := parse(t, container.Args, both)
-				must.Do(t, err)
+				chosen := must.Get(parse(t, container.Args, both))(t)
 				for _, name := range known(chosen) {
 					read[name] = true
 				}
@@ -109,8 +107,7 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 	}
 	grants := map[string][]grant{}
 	for _, role := range []string{"ingest", "detector", "lastseen", "fanout", "api", "tools", "topics"} {
-		needs, err := app.NeedsOf(role, app.Use{Followers: true, Named: true})
-		must.Do(t, err)
+		needs := must.Get(app.NeedsOf(role, app.Use{Followers: true, Named: true}))(t)
 		for _, n := range needs {
 			g := grant{Type: "topic", Name: string(n.Topic), Operations: n.Operations, Followers: n.Followers, Named: n.Named}
 			switch {
@@ -126,8 +123,7 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 	}
 	for name, list := range map[string]any{"topics.yaml": topics, "grants.yaml": grants} {
 		path := filepath.Join(manifests.Root(), "deploy", "helm", "stillhere", "files", name)
-		text, err := yaml.Marshal(list)
-		must.Do(t, err)
+		text := must.Get(yaml.Marshal(list))(t)
 		want := "# The program's own list: go test ./cmd/stillhere -run TheCharts -update-chart\n" + string(text)
 		if *updateChart {
 			must.Do(t, os.WriteFile(path, []byte(want), 0o644))
@@ -141,8 +137,7 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 // What Strimzi's objects say, in the renderings that have some.
 func TestTopicsAndUsersOfStrimziAreThoseOfTheProgram(t *testing.T) {
 	for _, folder := range renderings() {
-		all, err := manifests.ReadManifests(folder)
-		must.Do(t, err)
+		all := must.Get(manifests.ReadManifests(folder))(t)
 		prefix, use := schemas.DefaultPrefix, app.Use{Followers: true}
 		topics := map[string]map[string]string{}
 		for _, o := range all {
@@ -182,8 +177,7 @@ func checkUser(t *testing.T, user manifests.Object, use app.Use, prefix string) 
 	if role == "" {
 		role = user.Role()
 	}
-	grants, err := app.Grants(role, use, prefix)
-	must.Do(t, err)
+	grants := must.Get(app.Grants(role, use, prefix))(t)
 	key := func(parts ...string) string { return strings.Join(parts, " ") }
 	want, got := map[string]bool{}, map[string]bool{}
 	for _, g := range grants {

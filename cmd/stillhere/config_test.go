@@ -200,25 +200,17 @@ func TestAFileSaysNothingOfFlagsThatAreOfOneCallAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	must.Do(t, os.WriteFile(file, []byte("timeout: 1s\nfrom-start: true\n"), 0o600))
 	cli := new(commands)
-	f, err := readConfigFile(file)
-	must.Do(t, err)
-	parser, err := newParser(cli, kong.Resolvers(f))
-	must.Do(t, err)
-	if _, err := parser.Parse([]string{"policy", "set", "online_ttl=45s"}); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(readConfigFile(file))(t)
+	parser := must.Get(newParser(cli, kong.Resolvers(f)))(t)
+	must.Get(parser.Parse([]string{"policy", "set", "online_ttl=45s"}))(t)
 	if cli.Policy.Set.Timeout != 30*time.Second {
 		t.Errorf("timeout of the canary makes policy set wait %s", cli.Policy.Set.Timeout)
 	}
-	if _, err := parser.Parse([]string{"graph", "edges", "--file", file}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(parser.Parse([]string{"graph", "edges", "--file", file}))(t)
 	if cli.Graph.Edges.FromStart {
 		t.Error("that of channel webhook makes graph edges begin anew")
 	}
-	if _, err := parser.Parse([]string{"channel", "log"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(parser.Parse([]string{"channel", "log"}))(t)
 	if cli.Channel.Log.FromStart {
 		t.Errorf("from-start of channel webhook makes channel log begin at the start")
 	}

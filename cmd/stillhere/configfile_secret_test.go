@@ -21,8 +21,7 @@ func TestAFileOfSettingsWithASecretIsForItsOwnerToWrite(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		must.Do(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, 0o660)))
-		parsed, err := parse(t, []string{"all"}, nil)
-		must.Do(t, err)
+		parsed := must.Get(parse(t, []string{"all"}, nil))(t)
 		file, err := readConfigFile(path)
 		if err == nil && len(file.contexts) > 0 {
 			err = file.use("a")

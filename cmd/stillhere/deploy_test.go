@@ -27,8 +27,7 @@ func parse(t *testing.T, words []string, settings map[string]string) (*kong.Cont
 	for name, value := range settings {
 		t.Setenv(name, value)
 	}
-	parser, err := newParser(new(commands))
-	must.Do(t, err)
+	parser := must.Get(newParser(new(commands)))(t)
 	return parser.Parse(words)
 }
 
@@ -74,8 +73,7 @@ func checkRole(t *testing.T, where string, chosen *kong.Context) {
 
 // Not parallel, as parse sets the environment.
 func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
-	compose, err := manifests.ReadCompose()
-	must.Do(t, err)
+	compose := must.Get(manifests.ReadCompose())(t)
 	roles := map[string]bool{}
 	for name, service := range compose.Services {
 		if !manifests.RunsStillhere(service) {
@@ -108,18 +106,15 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 }
 
 func TestTheImagesOwnCommandsAreUnderstood(t *testing.T) {
-	instructions, err := manifests.ReadDockerfile()
-	must.Do(t, err)
-	words, err := manifests.Of(instructions, "", "HEALTHCHECK")[0].Exec()
-	must.Do(t, err)
+	instructions := must.Get(manifests.ReadDockerfile())(t)
+	words := must.Get(manifests.Of(instructions, "", "HEALTHCHECK")[0].Exec())(t)
 	if _, err := parse(t, words[1:], nil); err != nil {
 		t.Errorf("%v is refused: %v", words, err)
 	}
 }
 
 func TestANameThatNobodyReadsIsNoticed(t *testing.T) {
-	chosen, err := parse(t, []string{"detector"}, map[string]string{"STILLHERE_NO_SUCH_THING": "1"})
-	must.Do(t, err)
+	chosen := must.Get(parse(t, []string{"detector"}, map[string]string{"STILLHERE_NO_SUCH_THING": "1"}))(t)
 	if read := known(chosen); slices.Contains(read, "STILLHERE_NO_SUCH_THING") || !slices.Contains(read, "STILLHERE_KAFKA_BROKERS") {
 		t.Errorf("read are %v", read)
 	}

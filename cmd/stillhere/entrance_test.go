@@ -13,8 +13,7 @@ import (
 // The chart's HTTPRoute leads writes of a user to the role that takes them, in both forms of the user's path.
 func TestTheChartLeadsWritesOfAUserToIngest(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/helm/stillhere/templates/entrance.yaml")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("../../deploy/helm/stillhere/templates/entrance.yaml"))(t)
 	toIngest := func(method, path string) bool {
 		return slices.ContainsFunc(regexp.MustCompile(`\{method: (\w+), path: \{type: RegularExpression, value: "([^"]+)"`).FindAllStringSubmatch(string(text), -1),
 			func(rule []string) bool {

@@ -84,8 +84,7 @@ func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
 
 func TestFaultsOfSeveralSettingsNameTheirFlags(t *testing.T) {
 	t.Parallel()
-	parser, err := newParser(&commands{})
-	must.Do(t, err)
+	parser := must.Get(newParser(&commands{}))(t)
 	node := childOf(parser.Model.Node, "all")
 	for given, want := range map[string]string{
 		"fanout_rate: is wrong":                  "--fanout-rate: is wrong",

@@ -23,8 +23,7 @@ func textFlags(t *testing.T, key identity.Key) []string {
 // printed is stillhere for commands that write to standard output.
 func printed(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	must.Do(t, err)
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	before := os.Stdout
 	os.Stdout = file
 	code, _, errs = stillhere(t, "", args...)
@@ -39,8 +38,7 @@ func TestImportsAndExportsNameUsersOfATenant(t *testing.T) {
 	database, file := filepath.Join(dir, "stillhere.db"), filepath.Join(dir, "seen.csv")
 	config := sqlitestore.Defaults()
 	config.Path = database
-	s, err := sqlitestore.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(sqlitestore.Open(t.Context(), config))(t)
 	must.Do(t, s.Close())
 	must.Do(t, os.WriteFile(file, []byte("name,last_seen\n\"ann, née O'Neil\",2026-11-20T10:00:00Z\n"), 0o600))
 	flags := append(textFlags(t, identity.Key{1}), "--sqlite", database)

@@ -21,8 +21,7 @@ var update = flag.Bool("update", false, "write the golden files instead of compa
 // answers is an API with the answers of a file, by paths.
 func answers(t *testing.T) *httptest.Server {
 	t.Helper()
-	text, err := os.ReadFile("testdata/outputs/api.json")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("testdata/outputs/api.json"))(t)
 	var all map[string]json.RawMessage
 	must.Do(t, json.Unmarshal(text, &all))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,8 +15,7 @@ import (
 )
 
 func TestTopicsAreAppliedToAnEmptyClusterAndAgain(t *testing.T) {
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	must.Do(t, err)
+	cluster := must.Get(embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(cluster.Close)
 	brokers := "--kafka-brokers=" + cluster.Addrs()[0]
 	for range 2 {
@@ -33,8 +32,7 @@ func TestTopicsAreAppliedToAnEmptyClusterAndAgain(t *testing.T) {
 }
 
 func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	must.Do(t, err)
+	cluster := must.Get(embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(cluster.Close)
 	brokers := "--kafka-brokers=" + cluster.Addrs()[0]
 	if code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "4", brokers); code != 0 {
@@ -54,8 +52,7 @@ func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
 		}
 	}
 	longer := kafka.Config{Brokers: cluster.Addrs(), Retention: schemas.Retention{Transitions: 48 * time.Hour}}
-	reports, err := admin.ApplyTopics(t.Context(), longer, 4, 1)
-	must.Do(t, err)
+	reports := must.Get(admin.ApplyTopics(t.Context(), longer, 4, 1))(t)
 	if !slices.ContainsFunc(reports, func(r admin.TopicReport) bool { return len(r.Changed) > 0 }) {
 		t.Error("the refused command has changed the retention")
 	}

@@ -112,8 +112,7 @@ func TestBadProtobufNamesTheField(t *testing.T) {
 		"gateway_epoch":      {GatewayId: "gw", GatewayEpoch: time.Now().Unix()},
 		"beats":              many,
 	} {
-		body, err := proto.Marshal(message)
-		must.Do(t, err)
+		body := must.Get(proto.Marshal(message))(t)
 		var got refusal
 		w := d.post(string(body), "Content-Type", "application/protobuf")
 		if json.Unmarshal(w.Body.Bytes(), &got) != nil || w.Code != 400 || got.Error.Field != field {
@@ -164,8 +163,7 @@ func TestBombsAreRefusedWithoutUnpackingThem(t *testing.T) {
 	clear(liar[len(liar)-4:]) // a length that is too small is not believed
 	d.wants(d.post(string(liar), "Content-Encoding", "gzip"), 413, "")
 	var packed bytes.Buffer
-	e, err := zstd.NewWriter(&packed)
-	must.Do(t, err)
+	e := must.Get(zstd.NewWriter(&packed))(t)
 	for range 100 { // so that it does not state its length
 		e.Write(make([]byte, 1<<20))
 	}
@@ -196,12 +194,9 @@ func TestLongBodyIs413WithoutReadingIt(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/presence/heartbeats", body)
 		must.Do(t, err)
 		r.ContentLength = length
-		answer, err := server.Client().Do(r)
-		must.Do(t, err)
+		answer := must.Get(server.Client().Do(r))(t)
 		defer answer.Body.Close()
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.Copy(io.Discard, answer.Body))(t)
 		return answer.StatusCode
 	}
 	megabyte := strings.Repeat(" ", 1<<20)

@@ -52,8 +52,7 @@ func start(
 	tb testing.TB, cfg ingest.Config, log beat.Appender, more ...func(*httpgate.Gate),
 ) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
-	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
-	must.Do(tb, err)
+	g := must.Get(httpgate.New(cfg, log, ingest.NewMetrics(nil)))(tb)
 	for _, set := range more {
 		set(g)
 	}

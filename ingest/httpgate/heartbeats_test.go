@@ -67,17 +67,15 @@ func TestBeatsAreAcceptedOnceKafkaHasThem(t *testing.T) {
 
 func TestProtobufAndCompressedBodiesSayTheSame(t *testing.T) {
 	t.Parallel()
-	message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{
+	message := must.Get(proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{
 		{UserId: 9007199254740993, DeviceId: 7, DeviceKind: schemas.Mobile, AgeMs: 250, IdleMs: 1000},
 		{UserId: 9223372036854775807, DeviceId: 4294967295, Bye: true},
-	}})
-	must.Do(t, err)
+	}}))(t)
 	var zip bytes.Buffer
 	z := gzip.NewWriter(&zip)
 	z.Write([]byte(twoBeats))
 	z.Close()
-	zst, err := zstd.NewWriter(nil)
-	must.Do(t, err)
+	zst := must.Get(zstd.NewWriter(nil))(t)
 	defer zst.Close()
 	for name, c := range map[string]struct {
 		body    string

@@ -42,11 +42,10 @@ func names(written []beattest.Written) map[schemas.UserID]schemas.Name {
 func TestBeatsAreOfTheUsersWhomTheyName(t *testing.T) {
 	t.Parallel()
 	ann, bob := schemas.Name{Text: "ann, of 7/9"}, schemas.Name{Tenant: "acme", Text: "6f9619ff-8b86-d011-b42d-00c04fc964ff"}
-	message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{
+	message := must.Get(proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{
 		{Name: ann.Text, DeviceId: 7, IdleMs: 1000, UserId: 42}, // an internal id is not read
 		{Name: bob.Text, Tenant: "acme", Device: "phone", DeviceKind: schemas.Mobile},
-	}})
-	must.Do(t, err)
+	}}))(t)
 	want := map[schemas.UserID]schemas.Beat{}
 	for name, b := range map[schemas.Name]schemas.Beat{
 		ann: {Device: people.DeviceID("", ann.Text, "7"), Kind: schemas.Other, Idle: 1000},

@@ -68,8 +68,7 @@ func TestPeerThatDoesNotReadIsCutOffWhenStopping(t *testing.T) {
 // raw opens a socket and reads no more than the answer to the handshake.
 func (d endpoint) raw(query string) net.Conn {
 	d.t.Helper()
-	conn, err := d.http.Transport.(*http.Transport).DialContext(context.Background(), "", "")
-	must.Do(d.t, err)
+	conn := must.Get(d.http.Transport.(*http.Transport).DialContext(context.Background(), "", ""))(d.t)
 	d.t.Cleanup(func() { _ = conn.Close() })
 	fmt.Fprintf(conn, "GET /presence/connect?%s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", query)

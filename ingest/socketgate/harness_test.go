@@ -95,8 +95,7 @@ func inBubbleOf(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, quo
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		beats := &recorder{}
-		g, err := socketgate.New(cfg, beats, open, ingest.NewMetrics(nil))
-		must.Do(t, err)
+		g := must.Get(socketgate.New(cfg, beats, open, ingest.NewMetrics(nil)))(t)
 		if quotas != nil {
 			g.BoundTenants(tenantstest.Accounts(t, quotas...))
 		}

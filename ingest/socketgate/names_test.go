@@ -53,8 +53,7 @@ func TestASocketIsOfTheUserWhomItNames(t *testing.T) {
 // refused is the answer to a connect that no WebSocket handshake follows: 426 if nothing was wrong.
 func refused(t *testing.T, cfg ingest.Config, query string, caller *ingest.Caller) (int, string) {
 	t.Helper()
-	g, err := socketgate.New(cfg, &recorder{}, nil, ingest.NewMetrics(nil))
-	must.Do(t, err)
+	g := must.Get(socketgate.New(cfg, &recorder{}, nil, ingest.NewMetrics(nil)))(t)
 	mux := http.NewServeMux()
 	g.Routes(mux)
 	r := httptest.NewRequest(http.MethodGet, "/presence/connect?"+query, nil)

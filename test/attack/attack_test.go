@@ -56,8 +56,7 @@ type dialed struct {
 
 func dialRaw(t *testing.T, address string) *dialed {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
-	must.Do(t, err)
+	conn := must.Get(net.DialTimeout("tcp", address, 10*time.Second))(t)
 	t.Cleanup(func() { conn.Close() })
 	return newDialed(t, conn)
 }
@@ -229,8 +228,7 @@ func TestTheAdminPortShowsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 	h.Change = func(c *exec.Cmd) { c.Env = append(c.Env, "STILLHERE_AUTH_SECRET="+attackSecret) }
 	h.Up()
 	for path, status := range map[string]int{"/debug/vars": 200, "/debug/pprof/": 404, "/debug/pprof/cmdline": 404, "/debug/pprof/heap": 404, "/": 200, "/metrics": 200} {
-		answer, err := h.Client.Get("http://" + h.Admin + path)
-		must.Do(t, err)
+		answer := must.Get(h.Client.Get("http://" + h.Admin + path))(t)
 		text, err := io.ReadAll(answer.Body)
 		if answer.Body.Close(); err != nil || answer.StatusCode != status || strings.Contains(string(text), attackSecret) || strings.Contains(string(text), "cmdline") {
 			t.Errorf("%s: %d %s", path, answer.StatusCode, text[:min(len(text), 200)])
@@ -239,8 +237,7 @@ func TestTheAdminPortShowsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 	profiled := testkit.NewDev(t, "--admin-profiles")
 	profiled.Up()
 	for path, status := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/cmdline": 404, "/debug/pprof/goroutine": 200} {
-		answer, err := profiled.Client.Get("http://" + profiled.Admin + path)
-		must.Do(t, err)
+		answer := must.Get(profiled.Client.Get("http://" + profiled.Admin + path))(t)
 		if answer.Body.Close(); answer.StatusCode != status {
 			t.Errorf("with profiles %s: %d", path, answer.StatusCode)
 		}

@@ -39,16 +39,13 @@ func TestRequestsThatAreGivenUpFillNoLogAndRaiseNoAlarm(t *testing.T) {
 	series := regexp.MustCompile(`(?m)^stillhere_(?:ingest_http|lastseen)_requests_total\{.*(?:code|status)="(\d+)".*\} (\d+)$`)
 	var counted map[string]int
 	testkit.Until(t, "all are counted", 20*time.Second, func() bool {
-		answer, err := h.Client.Get("http://" + h.Admin + "/metrics")
-		must.Do(t, err)
+		answer := must.Get(h.Client.Get("http://" + h.Admin + "/metrics"))(t)
 		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		must.Do(t, err)
+		text := must.Get(io.ReadAll(answer.Body))(t)
 		counted = map[string]int{}
 		sum := 0
 		for _, one := range series.FindAllStringSubmatch(string(text), -1) {
-			n, err := strconv.Atoi(one[2])
-			must.Do(t, err)
+			n := must.Get(strconv.Atoi(one[2]))(t)
 			counted[one[1]] += n
 			sum += n
 		}

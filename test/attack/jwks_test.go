@@ -42,8 +42,7 @@ func newKeyServer(t *testing.T, address string) *keyServer {
 	i.rotate("first")
 	i.server = httptest.NewUnstartedServer(http.HandlerFunc(i.publish))
 	i.server.Listener.Close()
-	l, err := net.Listen("tcp", address)
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", address))(t)
 	i.server.Listener = l
 	i.server.Start()
 	t.Cleanup(i.server.Close)
@@ -52,8 +51,7 @@ func newKeyServer(t *testing.T, address string) *keyServer {
 
 func (i *keyServer) rotate(kid string) {
 	i.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(i, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(i)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.kid, i.key = kid, key
@@ -85,16 +83,14 @@ func (i *keyServer) token() string {
 	defer i.mu.Unlock()
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{"sub": "1", "scope": "presence:read", "exp": time.Now().Add(time.Hour).Unix()})
 	token.Header["kid"] = i.kid
-	text, err := token.SignedString(i.key)
-	must.Do(i, err)
+	text := must.Get(token.SignedString(i.key))(i)
 	return text
 }
 
 // readsAs is the status of a read with a token.
 func readsAs(h *testkit.Dev, token string) int {
 	h.Helper()
-	request, err := http.NewRequest(http.MethodGet, "http://"+h.Listen+"/presence/1", nil)
-	must.Do(h, err)
+	request := must.Get(http.NewRequest(http.MethodGet, "http://"+h.Listen+"/presence/1", nil))(h)
 	request.Header.Set("Authorization", "Bearer "+token)
 	answer, err := h.Client.Do(request)
 	if err != nil {

@@ -25,8 +25,7 @@ type operation struct{ method, path, scope string }
 // operations are those of openapi.yaml that need a token, with the scope that they state.
 func operations(t *testing.T) (all []operation) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "openapi.yaml"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "schemas", "openapi.yaml")))(t)
 	var document struct {
 		Paths map[string]struct {
 			Get, Put, Post, Delete, Patch *struct{ Security []map[string][]string }

@@ -37,8 +37,7 @@ func signedDev(t *testing.T, flags ...string) (h *testkit.Dev, file string, m si
 	h.Client.Transport = bearer{h.Client.Transport, tokenOf(t, 0, "gw-1"), issued(t, auth.Caller{User: 9, Scopes: []string{auth.Admin}})}
 	h.Up()
 	file = filepath.Join(h.Dir, app.FrameKeysFile)
-	masters, err := signing.ReadMasters(file)
-	must.Do(t, err)
+	masters := must.Get(signing.ReadMasters(file))(t)
 	return h, file, masters[0]
 }
 
@@ -107,12 +106,10 @@ func TestAWriterOfHeartbeatsWithoutTheControlKeyChangesNothing(t *testing.T) {
 	h.Show(2, "nobody")
 	testkit.Until(t, "user 2 is hidden", 20*time.Second, func() bool { return h.States(2)[2] == "hidden" })
 
-	other, err := master.GatewayKey("gw-2", nil)
-	must.Do(t, err)
+	other := must.Get(master.GatewayKey("gw-2", nil))(t)
 	own, foreign, neighbour := signing.Of([]signing.Master{master}), signing.Of([]signing.Master{signing.NewMaster()}), signing.OfGateway(other)
 	topic := schemas.Heartbeats.Name(schemas.DefaultPrefix)
-	writer, err := kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	must.Do(t, err)
+	writer := must.Get(kgo.NewClient(kgo.SeedBrokers(h.Broker), kgo.RecordPartitioner(kgo.ManualPartitioner())))(t)
 	defer writer.Close()
 	sent := map[string]int{}
 	for name, frame := range forged(started) {
@@ -210,8 +207,7 @@ func TestMastersAreReplacedWithoutAHeartbeatLost(t *testing.T) {
 	keyFile := filepath.Join(t.TempDir(), "gw-1.key")
 	second := signing.NewMaster()
 	keyOf := func(m signing.Master) string {
-		key, err := m.GatewayKey("gw-1", nil)
-		must.Do(t, err)
+		key := must.Get(m.GatewayKey("gw-1", nil))(t)
 		return key.Text()
 	}
 	write := func(path, text string) { must.Do(t, os.WriteFile(path, []byte(text), 0o600)) }

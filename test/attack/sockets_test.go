@@ -25,8 +25,7 @@ import (
 // service closes it. It tells with which code and reason, and after how many frames.
 func flood(h *testkit.Dev, token, path string, one []byte) (code int, reason string, sent int) {
 	h.Helper()
-	conn, err := net.Dial("tcp", h.Listen)
-	must.Do(h.T, err)
+	conn := must.Get(net.Dial("tcp", h.Listen))(h.T)
 	defer conn.Close()
 	must.Do(h.T, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer %s\r\n"+
@@ -118,16 +117,13 @@ func TestOneUserHasAtMostTwentySocketsAndStreamsAndMayOpenAnotherWhenOneIsClosed
 		path := map[string]string{"socket": "/presence/connect?device_id=1", "stream": "/presence/stream?", "events": "/presence/stream?user_ids=1"}[kind]
 		url := h.Listen + path + "&access_token=" + tokenOf(t, user, "")
 		if kind == "events" {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+url, nil)
-			must.Do(t, err)
-			response, err := h.Client.Transport.RoundTrip(request)
-			must.Do(t, err)
+			request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+url, nil))(t)
+			response := must.Get(h.Client.Transport.RoundTrip(request))(t)
 			if response.StatusCode == http.StatusOK {
 				return 200, "", func() { response.Body.Close() }
 			}
 			defer response.Body.Close()
-			text, err := io.ReadAll(response.Body)
-			must.Do(t, err)
+			text := must.Get(io.ReadAll(response.Body))(t)
 			return response.StatusCode, string(text), nil
 		}
 		conn, response, err := websocket.Dial(ctx, "ws://"+url, nil)

@@ -119,8 +119,7 @@ func (h *tenants) console(token, path string) *heard {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Listen+"/console/api/"+path, nil)
 	must.Do(h.T, err)
 	request.Header.Set("Authorization", "Bearer "+token)
-	answer, err := new(http.Client).Do(request)
-	must.Do(h.T, err)
+	answer := must.Get(new(http.Client).Do(request))(h.T)
 	if answer.StatusCode != http.StatusOK {
 		h.Fatalf("%s is answered %s", path, answer.Status)
 	}
@@ -191,8 +190,7 @@ func TestATenantsAdministratorLeavesStreamsOfTheConsoleToOthers(t *testing.T) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.Listen+"/console/api/"+[]string{"feed", "overview/stream"}[i%2], nil)
 		must.Do(t, err)
 		request.Header.Set("Authorization", "Bearer "+token)
-		answer, err := new(http.Client).Do(request)
-		must.Do(t, err)
+		answer := must.Get(new(http.Client).Do(request))(t)
 		defer answer.Body.Close()
 		switch answer.StatusCode {
 		case http.StatusOK:

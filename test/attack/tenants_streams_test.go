@@ -141,8 +141,7 @@ func (h *tenants) events(token string, names []string) *heard {
 	must.Do(h.T, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Accept", "text/event-stream")
-	answer, err := new(http.Client).Do(request)
-	must.Do(h.T, err)
+	answer := must.Get(new(http.Client).Do(request))(h.T)
 	buffer := make([]byte, 1<<16)
 	return h.reading(func(context.Context) (string, error) {
 		n, err := answer.Body.Read(buffer)
@@ -172,8 +171,7 @@ func (h *tenants) reading(next func(context.Context) (string, error), end func()
 // coversSockets checks that onSockets has the operations of asyncapi.yaml that are not of topics.
 func (h *tenants) coversSockets() {
 	h.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "asyncapi.yaml"))
-	must.Do(h.T, err)
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "schemas", "asyncapi.yaml")))(h.T)
 	var document struct {
 		Channels map[string]struct {
 			Address string

@@ -233,10 +233,8 @@ func newTenants(t *testing.T) *tenants {
 	t.Helper()
 	h := &tenants{Dev: newGuardedHouse(t, "--ids", "text", "--policy=online_ttl=5m", "--limit-requests", "0", "--limit-connects", "0"), callers: map[string]string{}}
 	h.Up()
-	text, err := os.ReadFile(filepath.Join(h.Dir, app.IdentityFile))
-	must.Do(t, err)
-	key, err := identity.ParseKey(string(text))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(h.Dir, app.IdentityFile)))(t)
+	key := must.Get(identity.ParseKey(string(text)))(t)
 	h.users = identity.Named(key)
 	h.root = issued(t, auth.Caller{Gateway: "root", AnyTenant: true, Scopes: []string{auth.Admin}})
 	both := []string{auth.Beat, auth.Read}
@@ -279,8 +277,7 @@ func (h *tenants) seenByAcme() string {
 // covers checks that attempts has the endpoints of openapi.yaml and no others.
 func (h *tenants) covers() {
 	h.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "schemas", "openapi.yaml"))
-	must.Do(h.T, err)
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "schemas", "openapi.yaml")))(h.T)
 	var document struct {
 		Paths map[string]map[string]any
 	}
@@ -360,16 +357,13 @@ func (h *tenants) tried(token string, r request) (int, string) {
 	if !strings.HasPrefix(address, "http://") {
 		address = "http://" + h.Listen + address
 	}
-	req, err := http.NewRequest(r.method, address, bytes.NewReader([]byte(r.body)))
-	must.Do(h.T, err)
+	req := must.Get(http.NewRequest(r.method, address, bytes.NewReader([]byte(r.body))))(h.T)
 	req.Header.Set("Authorization", "Bearer "+token)
 	if r.body != "" {
 		req.Header.Set("Content-Type", cmp.Or(r.kind, "application/json"))
 	}
-	answer, err := h.Client.Do(req)
-	must.Do(h.T, err)
+	answer := must.Get(h.Client.Do(req))(h.T)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	must.Do(h.T, err)
+	text := must.Get(io.ReadAll(answer.Body))(h.T)
 	return answer.StatusCode, string(text)
 }

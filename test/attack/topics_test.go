@@ -43,8 +43,7 @@ func produces(h *testkit.Dev, topic schemas.Topic, records ...kgo.Record) {
 func noise(t *testing.T, size int) []byte {
 	t.Helper()
 	b := make([]byte, size)
-	_, err := rand.Read(b)
-	must.Do(t, err)
+	must.Get(rand.Read(b))(t)
 	return b
 }
 

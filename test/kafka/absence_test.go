@@ -29,8 +29,7 @@ func absence(t *testing.T) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
-	must.Do(t, err)
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 

@@ -71,8 +71,7 @@ func (g *guarded) judge(atOnce int) {
 	for _, grantee := range app.Grantees {
 		tried := map[admin.Grant]bool{}
 		for _, use := range []app.Use{{}, {Followers: true}, {Named: true}} {
-			grants, err := grantsOf(grantee, use, "")
-			must.Do(g.T, err)
+			grants := must.Get(grantsOf(grantee, use, ""))(g.T)
 			if use.Followers && grantee != "fanout" && grantee != "all" {
 				continue
 			}

@@ -58,8 +58,7 @@ type guarded struct {
 
 func newGuarded(t *testing.T, super kafka.Config, cluster *kgo.Client, login func(*kafka.Config, string, string)) *guarded {
 	t.Helper()
-	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	must.Do(t, err)
+	redis := must.Get(embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"}))(t)
 	t.Cleanup(func() { redis.Close() })
 	g := &guarded{T: t, super: super, login: login, kafka: kadm.NewClient(cluster), redis: redis}
 	t.Cleanup(g.kafka.Close)

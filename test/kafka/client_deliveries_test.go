@@ -34,9 +34,7 @@ func TestAChannelOfTheClientReadsDeliveriesOverTLSAndSASL(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	files := keys.TLS{CA: authority.CA}
 	server := kafka.Config{Brokers: cluster.Addrs(), Dialer: files.Dialer(nil), Security: &kafka.Security{Mechanism: "PLAIN", User: "push", Password: "secret"}}
-	if _, err := admin.ApplyTopics(ctx, server, 2, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(ctx, server, 2, 1))(t)
 	producer := kafkatest.Producer(t, server)
 	now := schemas.MillisOf(time.Now())
 	delivery := schemas.Delivery{Recipients: []schemas.UserID{2}, Transition: &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online,

@@ -118,8 +118,7 @@ func TestEachRoleWorksWithJustWhatItNeedsOfApacheKafka(t *testing.T) {
 	testkit.NeedKafka(t)
 	testkit.NeedLong(t)
 	s := startSecured(t, "--only", "kafka")
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers()...))
-	must.Do(t, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(s.Brokers()...)))(t)
 	g := newGuarded(t, kafka.Config{Brokers: s.Brokers()}, client, func(c *kafka.Config, user, secret string) {
 		c.Brokers = []string{s.sasl}
 		c.Security = &kafka.Security{Mechanism: "SCRAM-SHA-256", User: user, Password: secret}

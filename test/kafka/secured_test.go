@@ -74,8 +74,7 @@ func startSecured(t *testing.T, options ...string) *secured {
 	// Kafka reads keys of tokens only from where its own command line allows it.
 	t.Setenv("JAVA_TOOL_OPTIONS", "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://"+filepath.Join(dir, "jwks.json"))
 	s.Servers = testkit.StartServers(t, append(options, "--kafka-properties", properties)...)
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers()...))
-	must.Do(t, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(s.Brokers()...)))(t)
 	s.admin = kadm.NewClient(client)
 	t.Cleanup(s.admin.Close)
 	return s
@@ -83,15 +82,13 @@ func startSecured(t *testing.T, options ...string) *secured {
 
 func newIssuer(t *testing.T) *rsa.PrivateKey {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must.Do(t, err)
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	return key
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }
 
@@ -111,8 +108,7 @@ func (s *secured) token(user string, life time.Duration) string {
 	now := time.Now()
 	t := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{"sub": user, "aud": "kafka", "iat": now.Add(-time.Hour).Unix(), "exp": now.Add(life).Unix(), "scope": "kafka"})
 	t.Header["kid"] = "one"
-	signed, err := t.SignedString(s.issuer)
-	must.Do(s.T, err)
+	signed := must.Get(t.SignedString(s.issuer))(s.T)
 	return signed
 }
 

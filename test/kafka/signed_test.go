@@ -24,8 +24,7 @@ func TestAFrameThatKcatWritesCountsIfItIsSignedAndIsADeadLetterElseOnRealServers
 	master := signing.NewMaster()
 	file := filepath.Join(t.TempDir(), "frame.keys")
 	must.Do(t, os.WriteFile(file, []byte(master.Hex()), 0o600))
-	key, err := master.GatewayKey("gw-1", nil)
-	must.Do(t, err)
+	key := must.Get(master.GatewayKey("gw-1", nil))(t)
 	o.detector("--frame-keys", file)
 
 	const honest, forged = schemas.UserID(1), schemas.UserID(2)

@@ -51,8 +51,7 @@ func onEachKafka(t *testing.T, test func(w *sunk)) {
 	t.Parallel()
 	t.Run("stand-in", func(t *testing.T) {
 		t.Parallel()
-		cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-		must.Do(t, err)
+		cluster := must.Get(embedded.StartKafka(embedded.KafkaConfig{}))(t)
 		t.Cleanup(cluster.Close)
 		test(newSunk(t, cluster.Addrs()))
 	})
@@ -67,8 +66,7 @@ func newSunk(t *testing.T, brokers []string) *sunk {
 	cluster := kafka.Config{Brokers: brokers, InstanceName: "one", Prefix: fmt.Sprintf("sunk-%d.", time.Now().UnixNano())}
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "stillhere.db")
-	s, err := sqlitestore.Open(t.Context(), config)
-	must.Do(t, err)
+	s := must.Get(sqlitestore.Open(t.Context(), config))(t)
 	t.Cleanup(func() { must.Do(t, s.Close()) })
 	w := &sunk{T: t, kafka: cluster, store: s}
 	w.log = slog.New(slog.NewTextHandler(&w.said, nil))
@@ -83,8 +81,7 @@ func newSunk(t *testing.T, brokers []string) *sunk {
 // make makes the topics, and a producer, for it stays with the topics that it knows.
 func (w *sunk) make() {
 	w.Helper()
-	_, err := admin.ApplyTopics(w.Context(), w.kafka, sunkPartitions, 1)
-	must.Do(w.T, err)
+	must.Get(admin.ApplyTopics(w.Context(), w.kafka, sunkPartitions, 1))(w.T)
 	w.producer = kafkatest.Producer(w.T, w.kafka)
 	w.ends = map[int32]int64{}
 }
@@ -93,13 +90,11 @@ func (w *sunk) make() {
 func (w *sunk) remake() {
 	w.Helper()
 	must.Do(w.T, w.producer.Close(w.Context()))
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.kafka.Brokers...), kgo.MetadataMinAge(10*time.Millisecond))
-	must.Do(w.T, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(w.kafka.Brokers...), kgo.MetadataMinAge(10*time.Millisecond)))(w.T)
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	name := schemas.Transitions.Name(w.kafka.Prefix)
-	answers, err := admin.DeleteTopics(w.Context(), name)
-	must.Do(w.T, err)
+	answers := must.Get(admin.DeleteTopics(w.Context(), name))(w.T)
 	must.Do(w.T, answers.Error())
 	testkit.Until(w.T, "the topic is gone", 20*time.Second, func() bool {
 		found, err := admin.ListTopics(w.Context())
@@ -220,8 +215,7 @@ func TestAStoreAheadOfARestoredLogTakesNothingBeforeALogEpochAbove(t *testing.T)
 				stop()
 				// The store has more than the log.
 				for p := range int32(sunkPartitions) {
-					at, err := w.store.Position(w.Context(), p)
-					must.Do(w.T, err)
+					at := must.Get(w.store.Position(w.Context(), p))(w.T)
 					if at.Latest == 0 || at.LogEpoch == 0 {
 						t.Fatalf("the position is %+v", at)
 					}

@@ -39,8 +39,7 @@ func newTopicsIn(t *testing.T, m testkit.Mode) *topicsOf {
 	t.Helper()
 	testkit.NeedKafka(t)
 	addresses := os.Getenv("STILLHERE_TEST_KAFKA")
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(addresses, ",")...))
-	must.Do(t, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(strings.Split(addresses, ",")...)))(t)
 	t.Cleanup(client.Close)
 	o := &topicsOf{T: t, path: testkit.Binary(t, "stillhere"), admin: kadm.NewClient(client), mode: m.Flags(t),
 		prefix: strings.ReplaceAll(strings.ToLower(t.Name()), "/", "-") + "-" + time.Now().Format("150405.000000") + "."}

@@ -70,8 +70,7 @@ func linesOf(t *testing.T, folder string) (code, tests int) {
 		if filepath.Ext(path) != ".go" {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		relative, err := filepath.Rel(root, path)
 		switch relative = filepath.ToSlash(relative); {
 		case err != nil:

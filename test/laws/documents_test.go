@@ -44,8 +44,7 @@ func TestNoLinkOfADocumentIsDead(t *testing.T) {
 		if filepath.Ext(path) != ".md" {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
 			to, fragment, _ := strings.Cut(found[1], "#")
 			target := path
@@ -74,8 +73,7 @@ var (
 // headings are the fragments by which forges name the headings of a document.
 func headings(t *testing.T, path string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	all := map[string]bool{}
 	for _, found := range heading.FindAllStringSubmatch(string(text), -1) {
 		all[strings.ReplaceAll(unnamed.ReplaceAllString(strings.ToLower(found[1]), ""), " ", "-")] = true
@@ -88,14 +86,12 @@ func TestTestsRunWhatTheDocumentsShow(t *testing.T) {
 	var code strings.Builder
 	for _, path := range filesOf(t, "client") {
 		if strings.HasSuffix(path, "_test.go") {
-			text, err := os.ReadFile(path)
-			must.Do(t, err)
+			text := must.Get(os.ReadFile(path))(t)
 			code.WriteString(strings.Join(strings.Fields(string(text)), " "))
 		}
 	}
 	for _, path := range filesOf(t, "docs") {
-		text, err := os.ReadFile(path)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		if filepath.Ext(path) != ".md" || strings.Contains(path, "reference") {
 			continue
 		}
@@ -115,8 +111,7 @@ func TestTestsRunWhatTheDocumentsShow(t *testing.T) {
 func TestTheReadmeShowsCodeThatIsCompiledOrRun(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
-		text, err := os.ReadFile(filepath.Join(root, path))
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 		return string(text)
 	}
 	checked := map[string]string{"ts": "sdk/js/README.md", "python": "sdk/python-example/README.md"}
@@ -146,16 +141,14 @@ var (
 
 func TestEveryFileOfAServiceIsInItsFileMap(t *testing.T) {
 	for _, service := range []string{"schemas", "ingest", "detector", "lastseen", "fanout", "internal/kafka", "internal/embedded"} {
-		design, err := os.ReadFile(filepath.Join(root, service, "DESIGN.md"))
-		must.Do(t, err)
+		design := must.Get(os.ReadFile(filepath.Join(root, service, "DESIGN.md")))(t)
 		named := map[string]bool{}
 		for _, found := range quoted.FindAllStringSubmatch(string(design), -1) {
 			named[strings.TrimSuffix(found[1], "/")] = true
 		}
 		there := map[string]bool{}
 		for _, path := range filesOf(t, service) {
-			file, err := filepath.Rel(filepath.Join(root, service), path)
-			must.Do(t, err)
+			file := must.Get(filepath.Rel(filepath.Join(root, service), path))(t)
 			file = filepath.ToSlash(file)
 			base := filepath.Base(file)
 			there[file], there[base] = true, true

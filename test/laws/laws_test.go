@@ -76,8 +76,7 @@ func TestSchemasDeclareNoInterface(t *testing.T) {
 		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, ".pb.go") || strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		must.Do(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(file, func(node ast.Node) bool {
 			if declared, ok := node.(*ast.TypeSpec); ok {
 				if _, ok := declared.Type.(*ast.InterfaceType); ok {
@@ -144,14 +143,12 @@ func readPackages(t *testing.T) []pkg {
 	t.Helper()
 	found := map[string]*pkg{}
 	for _, path := range filesOf(t, ".") {
-		folder, err := filepath.Rel(root, filepath.Dir(path))
-		must.Do(t, err)
+		folder := must.Get(filepath.Rel(root, filepath.Dir(path)))(t)
 		folder = filepath.ToSlash(folder)
 		if filepath.Ext(path) != ".go" || slices.Contains(strings.Split(folder, "/"), "testdata") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		must.Do(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly))(t)
 		p := found[folder]
 		if p == nil {
 			p = &pkg{ImportPath: strings.TrimSuffix(module+folder, "/.")}

@@ -53,8 +53,7 @@ func TestEveryPackageOfNpmHasALockThatHoldsOnEveryMachine(t *testing.T) {
 func TestTheLicenceInThePackageOfTheJavaScriptClientIsThatOfTheRepository(t *testing.T) {
 	var texts [2]string
 	for i, path := range []string{"LICENSE", "sdk/js/LICENSE"} {
-		text, err := os.ReadFile(filepath.Join(root, path))
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 		texts[i] = string(text)
 	}
 	if texts[0] != texts[1] {

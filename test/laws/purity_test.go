@@ -42,15 +42,13 @@ func TestTheDecisionIsPure(t *testing.T) {
 func impurities(t *testing.T, path string, text any) (faults []string) {
 	t.Helper()
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
-	must.Do(t, err)
+	file := must.Get(parser.ParseFile(set, path, text, parser.SkipObjectResolution))(t)
 	fault := func(at token.Pos, format string, args ...any) {
 		faults = append(faults, fmt.Sprintf("%s: %s: the decision must be the same on any machine", set.Position(at), fmt.Sprintf(format, args...)))
 	}
 	clock := ""
 	for _, spec := range file.Imports {
-		imported, err := strconv.Unquote(spec.Path.Value)
-		must.Do(t, err)
+		imported := must.Get(strconv.Unquote(spec.Path.Value))(t)
 		if !slices.Contains(pureImports, imported) {
 			fault(spec.Pos(), "it imports %s", imported)
 		}

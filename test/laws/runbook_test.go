@@ -19,8 +19,7 @@ var (
 
 func runbook(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "deploy", "RUNBOOK.md"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(root, "deploy", "RUNBOOK.md")))(t)
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
@@ -28,8 +27,7 @@ func TestLogMessagesInTheRunbookAreInTheCode(t *testing.T) {
 	var code strings.Builder
 	for _, path := range filesOf(t, ".") {
 		if filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") {
-			text, err := os.ReadFile(path)
-			must.Do(t, err)
+			text := must.Get(os.ReadFile(path))(t)
 			code.Write(text)
 		}
 	}
@@ -48,8 +46,7 @@ func TestLogMessagesInTheRunbookAreInTheCode(t *testing.T) {
 }
 
 func TestEveryAlertIsInTheRunbook(t *testing.T) {
-	rules, err := os.ReadFile(filepath.Join(root, "deploy", "prometheus", "rules", "stillhere.yml"))
-	must.Do(t, err)
+	rules := must.Get(os.ReadFile(filepath.Join(root, "deploy", "prometheus", "rules", "stillhere.yml")))(t)
 	text := runbook(t)
 	for _, name := range alertName.FindAllStringSubmatch(string(rules), -1) {
 		if !strings.Contains(text, name[1]) {

@@ -34,8 +34,7 @@ func TestAppAndClientExposeNoInternalType(t *testing.T) {
 		if layer, folder := layerOf(path); !ours(path) || layer < 0 || folder != "app" && folder != "client" || strings.Contains(path, "/internal/") {
 			continue
 		}
-		pkg, err := imports.Import(path)
-		must.Do(t, err)
+		pkg := must.Get(imports.Import(path))(t)
 		for exposed, where := range internalTypes(pkg) {
 			t.Errorf("%s exposes %s in %s: give %s a type of its own and convert it inside", path, exposed, where, path)
 		}

@@ -239,8 +239,7 @@ func TestNamesLogsFlagsAndMetricsUseTheGlossary(t *testing.T) {
 			continue
 		}
 		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		must.Do(t, err)
+		file := must.Get(parser.ParseFile(set, path, nil, parser.SkipObjectResolution))(t)
 		for _, s := range collect(file) {
 			seen[s.what]++
 			if s.key && !logKey.MatchString(s.text) {
@@ -266,8 +265,7 @@ func HTTPDoor() { log.Warn("a stranger waits", "lives with", 1, "user", 2) }
 var _ = prometheus.GaugeOpts{Name: "doors_open", Help: "Users, who hides."}
 func house() {}
 `
-	file, err := parser.ParseFile(token.NewFileSet(), "p.go", text, parser.SkipObjectResolution)
-	must.Do(t, err)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "p.go", text, parser.SkipObjectResolution))(t)
 	var found []string
 	for _, s := range collect(file) {
 		if word, _ := faultOf(s.text, s.prose); word != "" {

@@ -18,8 +18,7 @@ func TestAlertsAndBoardsAskForMetricsThatThereAre(t *testing.T) {
 			known[m.name+"_bucket"] = append([]string{"le"}, m.labels...)
 		}
 	}
-	queries, err := manifests.Queries()
-	must.Do(t, err)
+	queries := must.Get(manifests.Queries())(t)
 	scrape := []string{"job", "instance", "role"} // what scraping adds
 	for _, query := range queries {
 		asked := query.Series()

@@ -40,8 +40,7 @@ func TestAPortInUseIsSaidAndNothingIsStarted(t *testing.T) {
 	for _, flag := range []string{"--listen", "--admin", "--kafka-listen"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			taken, err := net.Listen("tcp", testkit.FreePort(t))
-			must.Do(t, err)
+			taken := must.Get(net.Listen("tcp", testkit.FreePort(t)))(t)
 			defer taken.Close()
 			dir := filepath.Join(t.TempDir(), "data")
 			arguments := testkit.DevArguments(t, dir, flag, taken.Addr().String())
@@ -73,8 +72,7 @@ func TestADataDirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 	t.Run("unreadable", func(t *testing.T) {
 		t.Parallel()
 		// Not under t.TempDir, into which only its owner may look.
-		above, err := os.MkdirTemp("", "stillhere-unreadable-")
-		must.Do(t, err)
+		above := must.Get(os.MkdirTemp("", "stillhere-unreadable-"))(t)
 		t.Cleanup(func() { os.RemoveAll(above) })
 		dir := filepath.Join(above, "data")
 		must.Do(t, os.Mkdir(dir, 0o000))
@@ -154,12 +152,10 @@ func TestWrongUseIsExitCode2(t *testing.T) {
 
 func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
-	must.Do(t, err)
+	cluster := must.Get(embedded.StartKafka(embedded.KafkaConfig{}))(t)
 	t.Cleanup(cluster.Close)
 	broker := cluster.Addrs()[0]
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker))
-	must.Do(t, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(broker)))(t)
 	t.Cleanup(client.Close)
 	// create makes the topics under a prefix, some of them wrongly.
 	create := func(t *testing.T, prefix string, change func(*schemas.TopicSpec, *int32)) {
@@ -198,9 +194,7 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 			*partitions = 0
 		}
 	})
-	if _, err := admin.ApplyTopics(t.Context(), kafka.Config{Brokers: []string{broker}}, 3, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(t.Context(), kafka.Config{Brokers: []string{broker}}, 3, 1))(t)
 	nowhere := testkit.FreePort(t)
 	detector := func(prefix string) []string { return []string{"detector", "--admin=", "--topic-prefix", prefix} }
 	for name, b := range map[string]testkit.BadStart{

@@ -89,8 +89,7 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 	c.programs["detector"].Stop()
 	c.deadLetter()
 
-	queries, err := manifests.Queries()
-	must.Do(t, err)
+	queries := must.Get(manifests.Queries())(t)
 	empty := map[string]bool{}
 	testkit.Within(40*time.Second, func() bool {
 		c.look()
@@ -172,8 +171,7 @@ func (p *promServer) seesTenants(queries []manifests.Query) {
 // at the other one each connection ends at once. It returns where its metrics are.
 func (c *containers) startAstray() string {
 	c.Helper()
-	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(c, err)
+	hangsUp := must.Get(net.Listen("tcp", "127.0.0.1:0"))(c)
 	c.Cleanup(func() { hangsUp.Close() })
 	go func() {
 		for {
@@ -243,10 +241,8 @@ func (c *containers) badViewers() {
 func (c *containers) cutPostgres() {
 	c.Helper()
 	database := c.moved[manifests.Value(c.compose.Services["migrate"], "STILLHERE_POSTGRES")]
-	if err := pgtest.Exec(c.Context(), database, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-		WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, pgtest.Exec(c.Context(), database, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`))
 }
 
 func mayBeEmpty(q manifests.Query) bool {
@@ -291,11 +287,9 @@ func startPrometheus(t *testing.T, server string, targets map[string]string) *pr
 // figures is how many series a query has now that are numbers. A query that Prometheus refuses fails the test.
 func (p *promServer) figures(query string) (n int) {
 	p.Helper()
-	answer, err := http.Get("http://" + p.at + "/api/v1/query?query=" + url.QueryEscape(query))
-	must.Do(p, err)
+	answer := must.Get(http.Get("http://" + p.at + "/api/v1/query?query=" + url.QueryEscape(query)))(p)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	must.Do(p, err)
+	text := must.Get(io.ReadAll(answer.Body))(p)
 	var found struct {
 		Status, Error string
 		Data          struct {

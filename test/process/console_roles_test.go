@@ -48,8 +48,7 @@ func newSeparate(t *testing.T) *separate {
 	t.Cleanup(w.kafka.Close)
 	_, err = admin.ApplyTopics(t.Context(), w.super, testkit.DevPartitions, 1)
 	must.Do(t, err)
-	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	must.Do(t, err)
+	redis := must.Get(embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"}))(t)
 	t.Cleanup(redis.Close)
 	_, url := testkit.Postgres(t)
 	limits := pgstore.Defaults()
@@ -67,8 +66,7 @@ func (w *separate) begin(role, name string, grantees ...string) *testkit.Dev {
 	must.Do(w.T, err)
 	must.Do(w.T, altered.Error())
 	for _, grantee := range grantees {
-		needs, err := app.Grants(grantee, app.Use{}, "")
-		must.Do(w.T, err)
+		needs := must.Get(app.Grants(grantee, app.Use{}, ""))(w.T)
 		var grants []admin.Grant
 		for _, need := range needs {
 			grants = append(grants, admin.Grant(need))

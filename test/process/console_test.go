@@ -37,10 +37,8 @@ func events(t *testing.T, h *testkit.Dev, path string, each func(event, data str
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Listen+path, nil)
-	must.Do(t, err)
-	answer, err := http.DefaultClient.Do(request)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Listen+path, nil))(t)
+	answer := must.Get(http.DefaultClient.Do(request))(t)
 	defer answer.Body.Close()
 	event := ""
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {

@@ -22,8 +22,7 @@ func TestADamagedStoreOfDevIsRefusedAndARebuildFillsItAgain(t *testing.T) {
 		was := h.HistoryOf(users[0], 1)[0]
 		h.Stop()
 		file := filepath.Join(h.Dir, "stillhere.db")
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		clear(text[4096:8192])
 		must.Do(t, os.WriteFile(file, text, 0o644))
 		testkit.Refused(t, testkit.BadStart{Arguments: append(testkit.DevArguments(t, h.Dir), m.Flags(t)...), Code: 1, Lines: 1,

@@ -36,8 +36,7 @@ func typescript(t *testing.T) (tsx, program string) {
 	t.Helper()
 	packages := nodePackages(t, "kafkajs", "kafkajs-snappy", "protobufjs", "tsx")
 	dir := t.TempDir()
-	text, err := os.ReadFile(example(t, "deliveries.mts"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(example(t, "deliveries.mts")))(t)
 	program = filepath.Join(dir, "examples", "deliveries.mts")
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(dir, "examples"), 0o700), os.WriteFile(program, text, 0o600),

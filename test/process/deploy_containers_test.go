@@ -123,8 +123,7 @@ func newContainers(t *testing.T) *containers {
 	if testing.Short() {
 		t.Skip("builds the image's program and runs every role")
 	}
-	compose, err := manifests.ReadCompose()
-	must.Do(t, err)
+	compose := must.Get(manifests.ReadCompose())(t)
 	c := &containers{T: t, compose: compose, moved: map[string]string{}, more: map[string]string{}, programs: map[string]*testkit.Program{}}
 	_, database := testkit.Postgres(t)
 	c.moved[manifests.Value(compose.Services["migrate"], "STILLHERE_POSTGRES")] = database
@@ -161,8 +160,7 @@ func newContainers(t *testing.T) *containers {
 // build runs the Dockerfile's own command.
 func (c *containers) build() string {
 	c.Helper()
-	instructions, err := manifests.ReadDockerfile()
-	must.Do(c, err)
+	instructions := must.Get(manifests.ReadDockerfile())(c)
 	for _, run := range manifests.Of(instructions, "build", "RUN") {
 		if !strings.Contains(run.Text, "go build") {
 			continue
@@ -243,19 +241,16 @@ func (c *containers) waitHealthy(name string) {
 
 func (c *containers) ask(method, address, body string) (int, []byte) {
 	c.Helper()
-	at, err := url.Parse(address)
-	must.Do(c, err)
+	at := must.Get(url.Parse(address))(c)
 	if _, _, err := net.SplitHostPort(at.Host); err != nil {
 		c.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(c.Context(), method, address, bytes.NewReader([]byte(body)))
-	must.Do(c, err)
+	request := must.Get(http.NewRequestWithContext(c.Context(), method, address, bytes.NewReader([]byte(body))))(c)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, nil // not there yet
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	must.Do(c, err)
+	answer := must.Get(io.ReadAll(response.Body))(c)
 	return response.StatusCode, answer
 }

@@ -36,8 +36,7 @@ var exported = regexp.MustCompile(`(?m)^# TYPE (stillhere_\w+) (\w+)$`)
 // checkMetricsPage checks that the page of metrics has each one that a process exports, which are least or more.
 func checkMetricsPage(t *testing.T, text string, least int) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
-	must.Do(t, err)
+	page := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md")))(t)
 	all := exported.FindAllStringSubmatch(text, -1)
 	if len(all) < least {
 		t.Errorf("%d metrics are exported, want %d at least", len(all), least)

@@ -85,8 +85,7 @@ done
 
 func TestEveryCommandOfADocumentDoesWhatItSays(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	must.Do(t, err)
+	root := must.Get(filepath.Abs(filepath.Join("..", "..")))(t)
 	folder := t.TempDir()
 	for _, part := range []string{"schemas", "fanout"} { // a checkout, which is not written to
 		must.Do(t, os.Symlink(filepath.Join(root, part), filepath.Join(folder, part)))
@@ -110,8 +109,7 @@ func TestEveryCommandOfADocumentDoesWhatItSays(t *testing.T) {
 	run := 0
 	t.Run("documents", func(t *testing.T) {
 		for _, document := range documents {
-			text, err := os.ReadFile(filepath.Join(root, document))
-			must.Do(t, err)
+			text := must.Get(os.ReadFile(filepath.Join(root, document)))(t)
 			all := steps(string(text))
 			run += len(all)
 			if len(all) == 0 {
@@ -131,11 +129,9 @@ func TestEveryCommandOfADocumentDoesWhatItSays(t *testing.T) {
 	if run < 40 {
 		t.Errorf("%d commands are found: the form of the documents has changed", run)
 	}
-	response, err := dev.Client.Get("http://" + dev.Admin + "/metrics")
-	must.Do(t, err)
+	response := must.Get(dev.Client.Get("http://" + dev.Admin + "/metrics"))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	must.Do(t, err)
+	text := must.Get(io.ReadAll(response.Body))(t)
 	checkMetricsPage(t, string(text), 80)
 }
 

@@ -89,8 +89,7 @@ type followerWorld struct {
 
 func newFollowerWorld(t *testing.T, m testkit.Mode, size crowdOf) *followerWorld {
 	t.Helper()
-	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	must.Do(t, err)
+	redis := must.Get(embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"}))(t)
 	t.Cleanup(redis.Close)
 	w := &followerWorld{T: t, size: size, kafka: kafkatest.Start(t, m.Users(), 4), redis: redis.Addr(),
 		index: map[schemas.UserID]int{}, next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
@@ -116,8 +115,7 @@ func (w *followerWorld) fill() {
 	config := pggraph.Defaults()
 	config.URL = w.postgres
 	must.Do(w.T, pggraph.Migrate(w.Context(), config))
-	store, err := pggraph.Open(w.Context(), config)
-	must.Do(w.T, err)
+	store := must.Get(pggraph.Open(w.Context(), config))(w.T)
 	defer store.Close()
 	const chunk = 100_000
 	var edges []graph.Edge
@@ -137,8 +135,7 @@ func (w *followerWorld) fill() {
 			statuses = append(statuses, schemas.Outgoing{Topic: schemas.Statuses, Partition: schemas.PartitionOf(id, 4), Key: id.Key(), Value: s.Encode()})
 		}
 		if len(edges) == chunk || i+1 == w.size.followers {
-			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges, names)
-			must.Do(w.T, err)
+			must.Get(store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges, names))(w.T)
 			must.Do(w.T, w.producer.AppendSync(w.Context(), statuses...))
 			place += int64(len(edges))
 			edges, statuses = edges[:0], statuses[:0]

@@ -43,8 +43,7 @@ func newOutageWorld(t *testing.T) *outageWorld {
 	w.config = embedded.KafkaConfig{DataDir: t.TempDir(), Listen: testkit.FreePort(t), Log: slog.New(slog.DiscardHandler)}
 	w.startKafka()
 	t.Cleanup(func() { w.broker.Close() })
-	_, err := admin.ApplyTopics(t.Context(), kafka.Config{Brokers: w.broker.Addrs()}, testkit.DevPartitions, 1)
-	must.Do(t, err)
+	must.Get(admin.ApplyTopics(t.Context(), kafka.Config{Brokers: w.broker.Addrs()}, testkit.DevPartitions, 1))(t)
 	w.redis = startRedis(t, "")
 	var url string
 	w.postgres, url = testkit.Postgres(t)

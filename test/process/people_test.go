@@ -135,8 +135,7 @@ func (k *keyboard) onTerminalOf(columns uint16, prompt, typed string, arguments 
 	k.Helper()
 	command := exec.CommandContext(k.Context(), testkit.Binary(k.T, "stillhere"), arguments...)
 	command.Env = append(os.Environ(), k.env...)
-	terminal, err := pty.StartWithSize(command, &pty.Winsize{Rows: 24, Cols: columns})
-	must.Do(k, err)
+	terminal := must.Get(pty.StartWithSize(command, &pty.Winsize{Rows: 24, Cols: columns}))(k)
 	defer func() { _ = terminal.Close() }()
 	var seen bytes.Buffer
 	buffer, comes := make([]byte, 4096), regexp.MustCompile(prompt)

@@ -106,8 +106,7 @@ func (w *faultyWorld) killed() func() {
 // never times out.
 func (w *faultyWorld) connect() (conn *pgx.Conn, do func(sql string)) {
 	w.Helper()
-	conn, err := pgx.Connect(context.Background(), w.database)
-	must.Do(w, err)
+	conn = must.Get(pgx.Connect(context.Background(), w.database))(w)
 	do = func(sql string) {
 		w.Helper()
 		if _, err := conn.Exec(context.Background(), sql); err != nil {
@@ -194,16 +193,13 @@ func (w *faultyWorld) deadlocked() func() {
 // lag is the sink's own figure of how far it is behind, in seconds.
 func (w *faultyWorld) lag() float64 {
 	w.Helper()
-	answer, err := http.Get((&url.URL{Scheme: "http", Host: w.admin, Path: "/metrics"}).String())
-	must.Do(w, err)
+	answer := must.Get(http.Get((&url.URL{Scheme: "http", Host: w.admin, Path: "/metrics"}).String()))(w)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	must.Do(w, err)
+	text := must.Get(io.ReadAll(answer.Body))(w)
 	most := -1.0
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, `stillhere_stream_lag_seconds{group="stillhere.lastseen.sink"`) {
-			value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
-			must.Do(w, err)
+			value := must.Get(strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64))(w)
 			most = max(most, value)
 		}
 	}

@@ -52,16 +52,14 @@ func signalAll(pids []int, freeze bool) {
 
 // full moves the tables to a small file system and fills it up.
 func (w *faultyWorld) full() func() {
-	where, err := os.MkdirTemp("", "stillhere-small-")
-	must.Do(w, err)
+	where := must.Get(os.MkdirTemp("", "stillhere-small-"))(w)
 	if said, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", where).CombinedOutput(); err != nil {
 		_ = os.Remove(where)
 		w.Logf("a small file system cannot be mounted here, the disk does not fill up: %v: %s", err, said)
 		return func() {}
 	}
 	space := filepath.Join(where, "space")
-	owner, err := os.Stat(w.cluster.Socket())
-	must.Do(w, err)
+	owner := must.Get(os.Stat(w.cluster.Socket()))(w)
 	id := owner.Sys().(*syscall.Stat_t)
 	must.Do(w, os.Mkdir(space, 0o700))
 	must.Do(w, os.Chown(space, int(id.Uid), int(id.Gid)))
@@ -98,8 +96,7 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	w := &faultyWorld{sinkWorld: newSinkWorld(t), admin: testkit.FreePort(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	replica, err := w.cluster.Replica(ctx)
-	must.Do(t, err)
+	replica := must.Get(w.cluster.Replica(ctx))(t)
 	t.Cleanup(func() { must.Do(t, replica.Stop()) })
 	w.database = strings.Replace(w.database, "host=", "host="+strings.ReplaceAll(replica.Socket(), "/", "%2F")+"%2C", 1) + "&target_session_attrs=read-write"
 	settings := pgstore.Defaults()

@@ -59,8 +59,7 @@ var producers = map[string]producer{
 		packages := nodePackages(t, "kafkajs", "protobufjs")
 		dir := t.TempDir()
 		for _, name := range []string{"identity.mjs", "producer.mjs", "signing.mjs"} {
-			text, err := os.ReadFile(example(t, "producers/"+name))
-			must.Do(t, err)
+			text := must.Get(os.ReadFile(example(t, "producers/"+name)))(t)
 			must.Do(t, os.MkdirAll(filepath.Join(dir, "examples", "producers"), 0o700))
 			must.Do(t, os.WriteFile(filepath.Join(dir, "examples", "producers", name), text, 0o600))
 		}
@@ -80,8 +79,7 @@ var producers = map[string]producer{
 		}
 		dir, proto := t.TempDir(), filepath.Join(filepath.Dir(example(t, "x")), "..", "proto")
 		outputOf(t, exec.CommandContext(t.Context(), "protoc", "-I", proto, "--java_out="+dir, "stillhere/v1/frame.proto", "stillhere/v1/policy.proto"))
-		sources, err := filepath.Glob(filepath.Join(dir, "stillhere", "v1", "*.java"))
-		must.Do(t, err)
+		sources := must.Get(filepath.Glob(filepath.Join(dir, "stillhere", "v1", "*.java")))(t)
 		classes := filepath.Join(dir, "classes")
 		arguments := append([]string{"-cp", libraries, "-d", classes, example(t, "producers/Producer.java"), example(t, "producers/Identity.java"), example(t, "producers/Signing.java")}, sources...)
 		outputOf(t, exec.CommandContext(t.Context(), "javac", arguments...))
@@ -117,8 +115,7 @@ func TestProducersOfEachLanguageReportUsersByNameIfTheySign(t *testing.T) {
 			t.Run(language, func(t *testing.T) {
 				t.Parallel()
 				gatewayKey := filepath.Join(t.TempDir(), "gateway.key")
-				key, err := master.GatewayKey(schemas.GatewayID("acme/"+language), []string{"acme"})
-				must.Do(t, err)
+				key := must.Get(master.GatewayKey(schemas.GatewayID("acme/"+language), []string{"acme"}))(t)
 				must.Do(t, os.WriteFile(gatewayKey, []byte(key.Text()+"\n"), 0o600))
 				user, refused := schemas.Name{Tenant: "acme", Text: "ann, née/" + language}, schemas.Name{Tenant: "acme", Text: "bob/" + language}
 				produce(t, h.Broker, file, "", refused, "phone 1")

@@ -53,8 +53,7 @@ func (k *keyboard) progresses(step *regexp.Regexp, arguments ...string) {
 	out, code := k.onTerminalOf(columns, "", "", arguments...)
 	var steps []int
 	for _, found := range step.FindAllStringSubmatch(out, -1) {
-		n, err := strconv.Atoi(strings.ReplaceAll(found[1], ",", ""))
-		must.Do(k, err)
+		n := must.Get(strconv.Atoi(strings.ReplaceAll(found[1], ",", "")))(k)
 		steps = append(steps, n)
 	}
 	if code != 0 || len(steps) < 2 || !slices.IsSorted(steps) || steps[0] == steps[len(steps)-1] {

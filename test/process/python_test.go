@@ -42,8 +42,7 @@ func pythonMessages(ctx context.Context, t *testing.T) []string {
 	t.Helper()
 	dir, lines := t.TempDir(), 0
 	for _, document := range []string{example(t, filepath.Join("..", "README.md")), example(t, "presence.py"), example(t, "deliveries.py")} {
-		text, err := os.ReadFile(document)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(document))(t)
 		for _, line := range regexp.MustCompile(`protoc -I \.\./proto .*`).FindAllString(string(text), -1) {
 			into := filepath.Join(dir, strconv.Itoa(lines)) // what one line makes must be enough
 			must.Do(t, os.Mkdir(into, 0o700))
@@ -70,8 +69,7 @@ func pythonMessages(ctx context.Context, t *testing.T) []string {
 // example is the path of an example of the schemas.
 func example(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", "schemas", "examples", name))
-	must.Do(t, err)
+	path := must.Get(filepath.Abs(filepath.Join("..", "..", "schemas", "examples", name)))(t)
 	return path
 }
 

@@ -64,8 +64,7 @@ func (w *redisWorld) upOn(cluster *redistest.Cluster) {
 func (w *redisWorld) moveSlots(cluster *redistest.Cluster) (moved int) {
 	w.Helper()
 	ask := func(node *redistest.Server, command string, arguments ...any) string {
-		answer, err := node.Do(command, arguments...)
-		must.Do(w.T, err)
+		answer := must.Get(node.Do(command, arguments...))(w.T)
 		return answer
 	}
 	for tries := 0; moved < slotMoves && tries < 20*slotMoves; tries++ {

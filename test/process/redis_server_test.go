@@ -73,8 +73,7 @@ type relay struct {
 
 func startRelay(t *testing.T, to string) *relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &relay{listener: l, to: to}
 	r.running.Go(r.accept)
 	t.Cleanup(func() {

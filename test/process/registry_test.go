@@ -31,12 +31,10 @@ func TestAPipelineWithASchemaRegistryWritesItsHeadAndReadsItselfAlsoAfterASwitch
 	h.AllAre("online", []schemas.UserID{1}) // restored from status records without a head
 	h.MustSend(testkit.Beat{User: 2, Device: 7})
 	h.AllAre("online", []schemas.UserID{2})
-	client, err := sr.NewClient(sr.URLs(fake.URL()))
-	must.Do(t, err)
+	client := must.Get(sr.NewClient(sr.URLs(fake.URL())))(t)
 	for _, topic := range []schemas.Topic{schemas.Transitions, schemas.Statuses} {
 		value := lastOf(h, topic, 2)
-		schema, err := client.SchemaByVersion(t.Context(), topic.Name(schemas.DefaultPrefix)+"-value", -1)
-		must.Do(t, err)
+		schema := must.Get(client.SchemaByVersion(t.Context(), topic.Name(schemas.DefaultPrefix)+"-value", -1))(t)
 		var head sr.ConfluentHeader
 		id, rest, err := head.DecodeID(value)
 		if err != nil || id != schema.ID {

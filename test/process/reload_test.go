@@ -96,8 +96,7 @@ func (w *reloadWorld) beat(secret string) int {
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "http://"+w.Listen+"/presence/heartbeats", bytes.NewReader(body))
 	must.Do(w.T, err)
 	request.Header.Set("Authorization", "Bearer "+w.token(secret))
-	answer, err := w.Client.Do(request)
-	must.Do(w.T, err)
+	answer := must.Get(w.Client.Do(request))(w.T)
 	answer.Body.Close()
 	return answer.StatusCode
 }

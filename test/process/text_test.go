@@ -33,10 +33,8 @@ func newTextWorld(t *testing.T, more ...string) *textWorld {
 	h := testkit.NewDev(t, append(more, "--ids", "text")...)
 	h.Up()
 	file := filepath.Join(h.Dir, "identity.key")
-	key, err := os.ReadFile(file)
-	must.Do(t, err)
-	parsed, err := identity.ParseKey(strings.TrimSpace(string(key)))
-	must.Do(t, err)
+	key := must.Get(os.ReadFile(file))(t)
+	parsed := must.Get(identity.ParseKey(strings.TrimSpace(string(key))))(t)
 	flags := []string{"--ids", "text", "--identity-key-file", file}
 	return &textWorld{Dev: h, users: identity.Named(parsed), flags: flags, kafka: append([]string{"--kafka-brokers", h.Broker}, flags...),
 		sqlite: filepath.Join(h.Dir, "stillhere.db"), graph: filepath.Join(h.Dir, "graph.db")}
@@ -192,8 +190,7 @@ func (w *textWorld) files(replay []string) {
 		file := filepath.Join(w.TempDir(), "changes")
 		to := []string{"--out", file, "--output", format}
 		w.says(with(replay, to), "rows in")
-		before, err := os.ReadFile(file)
-		must.Do(w, err)
+		before := must.Get(os.ReadFile(file))(w)
 		if text := string(before); format != "parquet" && (!strings.Contains(text, "acme") || strings.Contains(text, "user_id")) {
 			w.Errorf("the file of %s is %s", format, text)
 		}

@@ -22,8 +22,7 @@ import (
 
 func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 	t.Parallel()
-	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	must.Do(t, err)
+	redis := must.Get(embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"}))(t)
 	t.Cleanup(redis.Close)
 	h := testkit.NewDev(t, "--redis", redis.Addr())
 	h.Up()
@@ -137,8 +136,7 @@ func TestAnInterruptedToolFails(t *testing.T) {
 	for _, words := range [][]string{
 		{"erase", "1"}, {"export", "1"}, {"asof", "now"}, {"replay"}, {"topics", "apply", "--dry-run"}, {"record", "--out", "beats"},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must.Do(t, err)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		asked := make(chan net.Conn, 1)
 		go func() {
 			for {
@@ -185,8 +183,7 @@ func TestAFollowedReplayCountsItsRowsAndCompletesItsFiles(t *testing.T) {
 		}
 		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append(replay, more...)...)
 		complete := func() []string {
-			files, err := filepath.Glob(filepath.Join(folder, "day=*", "changes-*.parquet"))
-			must.Do(t, err)
+			files := must.Get(filepath.Glob(filepath.Join(folder, "day=*", "changes-*.parquet")))(t)
 			return files
 		}
 		before := len(complete())

@@ -25,8 +25,7 @@ func (w *upgradeWorld) judge(l *upgradeLoad) {
 	w.stop("detector-a")
 	w.stop("detector-b")
 	reader := kafkatest.Reader(w.T, kafka.Config{Brokers: []string{w.kafka}})
-	commits, err := reader.Commits(w.Context(), "stillhere.detector", schemas.Heartbeats, true)
-	must.Do(w.T, err)
+	commits := must.Get(reader.Commits(w.Context(), "stillhere.detector", schemas.Heartbeats, true))(w.T)
 	want, letters, heartbeats := map[schemas.UserID][]schemas.Transition{}, int64(0), 0
 	var all []string
 	for p := range int32(sinkPartitions) {
@@ -35,8 +34,7 @@ func (w *upgradeWorld) judge(l *upgradeLoad) {
 		due := oracle.Transitions(w.policy, p, sinkPartitions, 1, records)
 		var got []schemas.Transition
 		for _, r := range w.records(reader, schemas.Transitions, p, -1, true) {
-			t, err := schemas.DecodeTransition(r.Value)
-			must.Do(w.T, err)
+			t := must.Get(schemas.DecodeTransition(r.Value))(w.T)
 			got = append(got, *t)
 		}
 		testkit.Same(w.T, p, got, due)
@@ -81,8 +79,7 @@ func (w *upgradeWorld) records(reader *kafka.Reader, topic schemas.Topic, p int3
 func (w *upgradeWorld) rowsAre(want []string) {
 	w.Helper()
 	slices.Sort(want)
-	conn, err := pgx.Connect(w.Context(), w.database)
-	must.Do(w.T, err)
+	conn := must.Get(pgx.Connect(w.Context(), w.database))(w.T)
 	defer func() { _ = conn.Close(w.Context()) }()
 	var got []string
 	if !testkit.Within(20*time.Second, func() bool {

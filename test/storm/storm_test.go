@@ -161,20 +161,15 @@ func (s *storm) connect(brokers ...string) {
 	s.Helper()
 	t := s.T
 	s.config = kafka.Config{Brokers: brokers, InstanceName: "storm", DeliveryTimeout: time.Minute, Users: s.mode.Users()}
-	if _, err := admin.ApplyTopics(t.Context(), s.config, stormPartitions, -1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(t.Context(), s.config, stormPartitions, -1))(t)
 	s.reader = kafkatest.Reader(t, s.config)
 	s.producer = kafkatest.Producer(t, s.config)
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
-	must.Do(t, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(brokers...)))(t)
 	s.admin = kadm.NewClient(client)
 	t.Cleanup(s.admin.Close)
 	// The oracle must see all of a storm that lasts longer than heartbeats are kept.
 	day := "86400000"
-	if _, err := s.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: &day}}, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: &day}}, schemas.Heartbeats.Name(schemas.DefaultPrefix)))(t)
 }
 
 // blow lets the storm happen and judges what is left. With a guest, a third
@@ -248,16 +243,12 @@ func (s *storm) quiet() {
 	if s.broker == nil {
 		return
 	}
-	if _, err := io.WriteString(s.broker.Stdin, "calm\n"); err != nil {
-		s.Fatal(err)
-	}
+	must.Get(io.WriteString(s.broker.Stdin, "calm\n"))(s)
 	if !strings.Contains(s.broker.Command.String(), "-errors=") {
 		return
 	}
 	testkit.Until(s.T, "the broker is calm", 10*time.Second, func() bool { return len(s.broker.Out.Lines()) > 1 })
-	if _, err := fmt.Sscanf(s.broker.Out.Lines()[1], "calm %d", &s.errors); err != nil {
-		s.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(s.broker.Out.Lines()[1], "calm %d", &s.errors))(s)
 }
 
 // settle waits until everything that is in the log now has been committed.

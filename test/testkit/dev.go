@@ -175,8 +175,7 @@ func (h *Dev) read(path string, into any) {
 // States are what the batch read says; "hidden" for null.
 func (h *Dev) States(users ...schemas.UserID) map[schemas.UserID]string {
 	h.Helper()
-	all, err := h.FetchStates(users...)
-	must.Do(h, err)
+	all := must.Get(h.FetchStates(users...))(h)
 	return all
 }
 
@@ -230,8 +229,7 @@ func (h *Dev) State(user schemas.UserID) string { h.Helper(); return h.States(us
 // User is what the read of one user says.
 func (h *Dev) User(user schemas.UserID) schemas.Presence {
 	h.Helper()
-	p, err := h.FetchUser(user)
-	must.Do(h, err)
+	p := must.Get(h.FetchUser(user))(h)
 	return p
 }
 

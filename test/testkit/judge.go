@@ -38,8 +38,7 @@ func Chained(t *testing.T, user schemas.UserID, history []Entry) {
 func (h *Dev) Oracle(policy liveness.Settings) map[schemas.UserID][]schemas.Transition {
 	h.Helper()
 	reader := h.Reader()
-	partitions, err := reader.Partitions(h.Context(), schemas.Heartbeats)
-	must.Do(h, err)
+	partitions := must.Get(reader.Partitions(h.Context(), schemas.Heartbeats))(h)
 	users := map[schemas.UserID][]schemas.Transition{}
 	for p := range partitions {
 		var records []schemas.Record

@@ -36,8 +36,7 @@ func (h *Dev) AllAre(state string, users []schemas.UserID) {
 // Metric is the value of a series without labels.
 func (h *Dev) Metric(name string) float64 {
 	h.Helper()
-	response, err := h.Client.Get("http://" + h.Admin + "/metrics")
-	must.Do(h, err)
+	response := must.Get(h.Client.Get("http://" + h.Admin + "/metrics"))(h)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -47,8 +46,7 @@ func (h *Dev) Metric(name string) float64 {
 	if found == nil {
 		h.Fatalf("there is no metric %s in\n%s", name, text)
 	}
-	value, err := strconv.ParseFloat(string(found[1]), 64)
-	must.Do(h, err)
+	value := must.Get(strconv.ParseFloat(string(found[1]), 64))(h)
 	return value
 }
 

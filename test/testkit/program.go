@@ -82,8 +82,7 @@ func Start(t *testing.T, path string, change func(*exec.Cmd), arguments ...strin
 	if change != nil {
 		change(p.Command)
 	}
-	stdin, err := p.Command.StdinPipe()
-	must.Do(t, err)
+	stdin := must.Get(p.Command.StdinPipe())(t)
 	p.Stdin = stdin
 	must.Do(t, p.Command.Start())
 	go func() {
@@ -169,8 +168,7 @@ func Until(t *testing.T, what string, limit time.Duration, holds func() bool) {
 // FreePort is an address of the loopback on which nobody listens.
 func FreePort(t *testing.T) string {
 	t.Helper()
-	port, err := freeport.Find()
-	must.Do(t, err)
+	port := must.Get(freeport.Find())(t)
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 

@@ -96,12 +96,10 @@ func (w *world) try(method, url string, body any) (int, []byte) {
 func (w *world) send(ctx context.Context, method, url string, body any) (int, []byte) {
 	var content io.Reader
 	if body != nil {
-		text, err := json.Marshal(body)
-		must.Do(w, err)
+		text := must.Get(json.Marshal(body))(w)
 		content = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, url, content)
-	must.Do(w, err)
+	request := must.Get(http.NewRequestWithContext(ctx, method, url, content))(w)
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := w.http.Do(request)
 	if err != nil {

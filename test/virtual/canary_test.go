@@ -55,8 +55,7 @@ func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *ca
 // count sums the series of a metric with these values of labels.
 func (r *canaryRun) count(name string, labels ...string) (sum float64) {
 	r.w.Helper()
-	families, err := r.registry.Gather()
-	must.Do(r.w, err)
+	families := must.Get(r.registry.Gather())(r.w)
 	for _, family := range families {
 		for _, series := range family.GetMetric() {
 			if family.GetName() == name && hasLabels(series, labels) {

@@ -116,15 +116,13 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 	w.rowsAre(users)
 	config := sqlitestore.Defaults()
 	config.Path = w.config.Store.SQLite
-	kept, err := sqlitestore.Open(context.Background(), config)
-	must.Do(w, err)
+	kept := must.Get(sqlitestore.Open(context.Background(), config))(w)
 	defer kept.Close()
 	var ids []schemas.UserID
 	for id := range users {
 		ids = append(ids, id)
 	}
-	rows, err := kept.Users(context.Background(), ids)
-	must.Do(w, err)
+	rows := must.Get(kept.Users(context.Background(), ids))(w)
 	for id, transitions := range users {
 		want := current(transitions)
 		if rows[id] != want {
@@ -164,8 +162,7 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 // hidden users did included, which no endpoint shows.
 func (w *world) rowsAre(users map[schemas.UserID][]schemas.Transition) {
 	w.Helper()
-	db, err := sql.Open("sqlite", w.config.Store.SQLite)
-	must.Do(w, err)
+	db := must.Get(sql.Open("sqlite", w.config.Store.SQLite))(w)
 	defer db.Close()
 	rows, err := db.Query(`SELECT event_id, user_id, from_state, to_state, cause, at, visibility FROM status_changes ORDER BY user_id, version`)
 	must.Do(w, err)
@@ -234,11 +231,10 @@ func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transit
 		if present {
 			want.UnsureSince = heard.Unsure
 		}
-		wanted, err := json.Marshal(struct {
+		wanted := must.Get(json.Marshal(struct {
 			schemas.Presence
 			Coarseness int64 `json:"last_seen_coarseness_ms,omitempty"`
-		}{want, heard.Coarseness})
-		must.Do(w, err)
+		}{want, heard.Coarseness}))(w)
 		if got := strings.TrimSpace(string(text)); status != http.StatusOK || got != string(wanted) {
 			w.Errorf("GET of user %d: %d\n  %s, want\n  %s", id, status, got, wanted)
 		}

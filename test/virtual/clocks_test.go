@@ -98,8 +98,7 @@ func differ(w *world, skew time.Duration) {
 // another clock than its append time.
 func (w *world) keepHeartbeats() *kadm.Client {
 	w.Helper()
-	client, err := kafka.NewClient(clusterOf(w.config), w.log)
-	must.Do(w, err)
+	client := must.Get(kafka.NewClient(clusterOf(w.config), w.log))(w)
 	admin, day := kadm.NewClient(client), "86400000"
 	keep := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &day}}
 	if _, err := admin.AlterTopicConfigs(w.Context(), keep, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {

@@ -91,10 +91,8 @@ func (o operator) events(each func(feedEvent) bool) {
 	o.Helper()
 	ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.address("feed"), nil)
-	must.Do(o, err)
-	answer, err := o.http.Do(request)
-	must.Do(o, err)
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, o.address("feed"), nil))(o)
+	answer := must.Get(o.http.Do(request))(o)
 	defer answer.Body.Close()
 	var e feedEvent
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {

@@ -66,8 +66,7 @@ func (w *world) batchState(base string, user schemas.UserID) (state string, stal
 	w.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, base+"/presence/batch?user_ids="+user.String(), nil)
 	must.Do(w, err)
-	answer, err := w.http.Do(request)
-	must.Do(w, err)
+	answer := must.Get(w.http.Do(request))(w)
 	defer answer.Body.Close()
 	states := map[string]*string{}
 	must.Do(w, json.NewDecoder(answer.Body).Decode(&states))

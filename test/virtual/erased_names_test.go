@@ -73,8 +73,7 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 				named{w, base, all["api"].base, "acme"}.posts("both", http.StatusAccepted, `{"accepted":1}`)
 			}
 		})
-		k, err := gateway.Tenant("acme").Connect("gateway", "tab", schemas.Web, 0)
-		must.Do(w, err)
+		k := must.Get(gateway.Tenant("acme").Connect("gateway", "tab", schemas.Web, 0))(w)
 		users.user("gateway", func() {
 			if err := k.Beat(0); err != nil {
 				w.Error(err)
@@ -83,8 +82,7 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 		durable, closeStore, err := dataset.OpenStore(w.Context(), app.Store{SQLite: w.config.Store.SQLite}, pgstore.Config{})
 		must.Do(w, err)
 		defer func() { _ = closeStore() }()
-		writer, err := erasure.OpenWriter(w.Context(), clusterOf(w.config), w.log)
-		must.Do(w, err)
+		writer := must.Get(erasure.OpenWriter(w.Context(), clusterOf(w.config), w.log))(w)
 		defer writer.Close(w.Context())
 		o := erasure.Defaults()
 		o.Tenant, o.Sources = "acme", []erasure.Source{durable, g}
@@ -104,9 +102,7 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 		}{
 			{"a command", func() {
 				for _, u := range users.all {
-					if _, err := writer.Erase(w.Context(), u); err != nil {
-						w.Fatal(err)
-					}
+					must.Get(writer.Erase(w.Context(), u))(w)
 				}
 			}},
 			{"a tenant's erasure", byTenant},

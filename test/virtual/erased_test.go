@@ -108,8 +108,7 @@ func (w *world) rowsWith(user schemas.UserID) (found []string) {
 func (w *world) rowsHolding(text string) (found []string) {
 	w.Helper()
 	for _, file := range []string{w.config.Store.SQLite, w.config.Graph.SQLite} {
-		db, err := sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
-		must.Do(w, err)
+		db := must.Get(sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)"))(w)
 		for _, table := range names(w, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`) {
 			condition := "0"
 			for _, column := range names(w, db, fmt.Sprintf(`SELECT name FROM pragma_table_info('%s')`, table)) {
@@ -126,8 +125,7 @@ func (w *world) rowsHolding(text string) (found []string) {
 
 func names(w *world, db *sql.DB, query string) (all []string) {
 	w.Helper()
-	rows, err := db.QueryContext(context.Background(), query)
-	must.Do(w, err)
+	rows := must.Get(db.QueryContext(context.Background(), query))(w)
 	defer rows.Close()
 	for rows.Next() {
 		var name string

@@ -89,8 +89,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 // replayed reads the topic as the command replay does.
 func replayed(w *world, forged int) {
 	w.Helper()
-	sources, err := dataset.Open(w.Context(), clusterOf(w.config), app.Store{}, w.config.Postgres, w.log)
-	must.Do(w, err)
+	sources := must.Get(dataset.Open(w.Context(), clusterOf(w.config), app.Store{}, w.config.Postgres, w.log))(w)
 	var out bytes.Buffer
 	o := replay.Defaults()
 	lines := replay.Changes(replay.JSONL, &out)

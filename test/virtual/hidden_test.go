@@ -56,8 +56,7 @@ func TestAnOnlineHiddenUserLooksLikeAnOfflineHiddenUser(t *testing.T) {
 			}
 			late := w.watch(p.base, user)
 			for _, m := range late.messages(watch.Snapshot) {
-				text, err := json.Marshal(m.Users)
-				must.Do(w, err)
+				text := must.Get(json.Marshal(m.Users))(w)
 				all = append(all, string(text))
 			}
 			late.stop()

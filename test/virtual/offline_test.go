@@ -67,22 +67,19 @@ func hideBesideALeaver(w *world, highFollower int) {
 			}
 			late := w.watch(p.base, user)
 			for _, m := range late.messages(watch.Snapshot) {
-				text, err := json.Marshal(m.Users)
-				must.Do(w, err)
+				text := must.Get(json.Marshal(m.Users))(w)
 				lines = append(lines, plain(string(text), user, version))
 			}
 			late.stop()
 			for _, c := range v.changes() {
 				if c.UserID == user.String() {
-					text, err := json.Marshal(c)
-					must.Do(w, err)
+					text := must.Get(json.Marshal(c))(w)
 					lines = append(lines, plain("the stream: "+string(text), user, c.Version))
 				}
 			}
 			for _, m := range delivered.of(user) {
 				m.ID, m.EventID, m.Version = "", "", ""
-				text, err := json.Marshal(m)
-				must.Do(w, err)
+				text := must.Get(json.Marshal(m))(w)
 				lines = append(lines, plain("delivered: "+string(text), user, version))
 			}
 			return lines

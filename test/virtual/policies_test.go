@@ -86,8 +86,7 @@ func (s *settings) resolve() int {
 	s.Helper()
 	s.tap.catchUp()
 	all := s.tap.committed() // before the policies are read
-	known, err := policy.ReadKnown(context.Background(), s.tap.reader, nil, nil)
-	must.Do(s, err)
+	known := must.Get(policy.ReadKnown(context.Background(), s.tap.reader, nil, nil))(s)
 	ids := map[string]bool{}
 	for _, part := range all {
 		for i := range part {

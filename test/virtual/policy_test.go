@@ -170,8 +170,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneI
 		in := w.start("ingest", "ingest")
 		inForce := func() []policy.Partition {
 			w.Helper()
-			all, err := policy.InForce(context.Background(), clusterOf(w.config))
-			must.Do(w, err)
+			all := must.Get(policy.InForce(context.Background(), clusterOf(w.config)))(w)
 			if len(all) != 4 {
 				w.Fatalf("policies are in force in %d of 4 partitions", len(all))
 			}

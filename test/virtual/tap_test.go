@@ -31,8 +31,7 @@ type tap struct {
 
 func newTap(w *world, partitions int32) *tap {
 	w.Helper()
-	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
-	must.Do(w, err)
+	reader := must.Get(kafka.NewReader(clusterOf(w.config), w.log))(w)
 	t := &tap{w: w, reader: reader, now: make(chan chan<- [][]schemas.Record), all: make([][]schemas.Record, partitions)}
 	t.loop.Go(t.run)
 	return t

@@ -109,8 +109,7 @@ func (w *world) backtests() {
 	log := backtest.Policy{Name: "log", AsLogged: true}
 	trial := func(tenant *string) (asPublished, byLog, byPatient backtest.Outcome) {
 		w.Helper()
-		live, err := backtest.OpenLive(ctx, cluster, w.tap.reader, 0)
-		must.Do(w, err)
+		live := must.Get(backtest.OpenLive(ctx, cluster, w.tap.reader, 0))(w)
 		r, err := backtest.Run(ctx, live, backtest.Options{Policies: []backtest.Policy{log, patient}, Tenant: tenant})
 		must.Do(w, err)
 		return r.Policies[0], r.Policies[1], r.Policies[2]

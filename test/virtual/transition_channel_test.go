@@ -38,8 +38,7 @@ type receiver struct {
 func (w *world) receive(host string) *receiver {
 	w.Helper()
 	r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
-	l, err := w.bases.listen("tcp", host)
-	must.Do(w, err)
+	l := must.Get(w.bases.listen("tcp", host))(w)
 	server, served := &http.Server{Handler: r}, make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	w.ends = append(w.ends, func() { _ = server.Close(); <-served })

@@ -174,8 +174,7 @@ var master = signing.Master{1}
 // keyOf is the key of a gateway that writes to Kafka itself.
 func (w *world) keyOf(gateway schemas.GatewayID) string {
 	w.Helper()
-	key, err := master.GatewayKey(gateway, nil)
-	must.Do(w, err)
+	key := must.Get(master.GatewayKey(gateway, nil))(w)
 	return key.Text()
 }
 
@@ -230,9 +229,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 		must.Do(t, os.WriteFile(c.Kafka.FrameKeys, []byte(master.Hex()), 0o600))
 	}
 	w.config = c
-	if _, err := admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1))(t)
 	w.tap = newTap(w, of.partitions)
 	synctest.Wait()
 	w.before = map[string]bool{}

@@ -18,8 +18,7 @@ import (
 func heartbeats(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	recorder, err := NewRecorder(&out, "presence.heartbeats", 1, InForce{})
-	must.Do(t, err)
+	recorder := must.Get(NewRecorder(&out, "presence.heartbeats", 1, InForce{}))(t)
 	const start = schemas.Millis(1_795_000_000_000)
 	offset := int64(0)
 	put := func(at schemas.Millis, value []byte) {
@@ -47,17 +46,14 @@ func heartbeats(t *testing.T) []byte {
 
 func policies(t *testing.T) []Policy {
 	t.Helper()
-	usual, err := ParsePolicy(liveness.Defaults(), false, "default")
-	must.Do(t, err)
-	patient, err := ParsePolicy(liveness.Defaults(), false, "online_ttl=60s", "away_ttl=0")
-	must.Do(t, err)
+	usual := must.Get(ParsePolicy(liveness.Defaults(), false, "default"))(t)
+	patient := must.Get(ParsePolicy(liveness.Defaults(), false, "online_ttl=60s", "away_ttl=0"))(t)
 	return []Policy{usual, patient}
 }
 
 func report(t *testing.T, recording []byte) *Report {
 	t.Helper()
-	source, err := OpenRecording(bytes.NewReader(recording), nil)
-	must.Do(t, err)
+	source := must.Get(OpenRecording(bytes.NewReader(recording), nil))(t)
 	r, err := Run(t.Context(), source, Options{Policies: policies(t), Flap: 30 * time.Second, WarmUp: time.Minute})
 	must.Do(t, err)
 	return r
@@ -85,10 +81,8 @@ func TestAMorePatientPolicyLetsFewerUsersFlap(t *testing.T) {
 func TestAReportOfNothingButWarmUpSaysSo(t *testing.T) {
 	t.Parallel()
 	for warmUp, counted := range map[time.Duration]bool{0: true, time.Minute: true, 599 * time.Second: true, 10 * time.Minute: false, time.Hour: false} {
-		source, err := OpenRecording(bytes.NewReader(heartbeats(t)), nil)
-		must.Do(t, err)
-		r, err := Run(t.Context(), source, Options{Policies: policies(t), WarmUp: warmUp})
-		must.Do(t, err)
+		source := must.Get(OpenRecording(bytes.NewReader(heartbeats(t)), nil))(t)
+		r := must.Get(Run(t.Context(), source, Options{Policies: policies(t), WarmUp: warmUp}))(t)
 		var text strings.Builder
 		must.Do(t, r.WriteText(&text))
 		if said := strings.Contains(text.String(), "All of it is warm-up"); said == counted || (r.Counted > 0) != counted || r.Counted > r.Records {
@@ -129,8 +123,7 @@ func TestABrokenRecordingIsAnErrorThatSaysWhere(t *testing.T) {
 	must.Do(t, recorder.Write(&schemas.Record{Time: 1, Value: schemas.AppendTick(nil)}))
 	_, err = recorder.out.Write([]byte{0, 1})
 	must.Do(t, errors.Join(err, recorder.Close()))
-	source, err := OpenRecording(bytes.NewReader(out.Bytes()), nil)
-	must.Do(t, err)
+	source := must.Get(OpenRecording(bytes.NewReader(out.Bytes()), nil))(t)
 	if _, err := Run(t.Context(), source, Options{Policies: policies(t)}); err == nil || !strings.Contains(err.Error(), "record 2 of the recording") {
 		t.Errorf("error %v", err)
 	}
@@ -149,8 +142,7 @@ func TestPoliciesAreCheckedAndNamed(t *testing.T) {
 	}
 	base := liveness.Defaults()
 	base.AwayTTL = 7 * time.Minute
-	p, err := ParsePolicy(base, false, "idle_after=0", "online-ttl=10s")
-	must.Do(t, err)
+	p := must.Get(ParsePolicy(base, false, "idle_after=0", "online-ttl=10s"))(t)
 	if p.Name != "idle_after=0,online-ttl=10s" || p.Settings.IdleAfter != 0 || p.Settings.AwayTTL != base.AwayTTL {
 		t.Errorf("read as %+v", p)
 	}

@@ -32,8 +32,7 @@ func (p *publisher) Published(_ context.Context, _ schemas.Millis, each func(int
 
 func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 	t.Parallel()
-	source, err := OpenRecording(bytes.NewReader(heartbeats(t)), nil)
-	must.Do(t, err)
+	source := must.Get(OpenRecording(bytes.NewReader(heartbeats(t)), nil))(t)
 	tried := policies(t)
 	p := &publisher{Source: source}
 	machine := liveness.New(tried[0].Settings, 0, 1, 1, 0)
@@ -61,8 +60,7 @@ func TestWhatWasPublishedIsWhatThePolicyInForceGives(t *testing.T) {
 // check tries policies, of which the first one is that of the changes.
 func (p *publisher) check(t *testing.T, o Options) {
 	t.Helper()
-	r, err := Run(t.Context(), p, o)
-	must.Do(t, err)
+	r := must.Get(Run(t.Context(), p, o))(t)
 	if len(r.Policies) != 3 || r.Policies[0].Policy != AsPublished {
 		t.Fatalf("the report has %+v", r.Policies)
 	}

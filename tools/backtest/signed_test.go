@@ -13,8 +13,7 @@ func TestWithKeysOnlyRecordsCountThatDetectorsTake(t *testing.T) {
 	t.Parallel()
 	keys, foreign := signing.Of([]signing.Master{{1}}), signing.Of([]signing.Master{{2}})
 	var out bytes.Buffer
-	recorder, err := NewRecorder(&out, "presence.heartbeats", 2, InForce{})
-	must.Do(t, err)
+	recorder := must.Get(NewRecorder(&out, "presence.heartbeats", 2, InForce{}))(t)
 	tick := schemas.AppendTick(nil)
 	for i, value := range [][]byte{keys.Sign(tick, "presence.heartbeats", 0, 1), tick, foreign.Sign(tick, "presence.heartbeats", 0, 1), {0xff}} {
 		must.Do(t, recorder.Write(&schemas.Record{Offset: int64(i), Time: schemas.Millis(i + 1), Value: value}))
@@ -25,10 +24,8 @@ func TestWithKeysOnlyRecordsCountThatDetectorsTake(t *testing.T) {
 		keys            *signing.Keys
 		records, broken int64
 	}{{nil, 4, 1}, {keys, 1, 1}} {
-		source, err := OpenRecording(bytes.NewReader(out.Bytes()), c.keys)
-		must.Do(t, err)
-		r, err := Run(t.Context(), source, Options{Policies: policies(t)})
-		must.Do(t, err)
+		source := must.Get(OpenRecording(bytes.NewReader(out.Bytes()), c.keys))(t)
+		r := must.Get(Run(t.Context(), source, Options{Policies: policies(t)}))(t)
 		if r.Records != c.records || r.Unreadable != c.broken {
 			t.Errorf("%d records and %d that cannot be read count, want %d and %d", r.Records, r.Unreadable, c.records, c.broken)
 		}

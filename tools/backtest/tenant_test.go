@@ -18,8 +18,7 @@ import (
 func named(t *testing.T, in InForce) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	recorder, err := NewRecorder(&out, "presence.heartbeats", 1, in)
-	must.Do(t, err)
+	recorder := must.Get(NewRecorder(&out, "presence.heartbeats", 1, in))(t)
 	users, offset := identity.Named(identity.Key{1}), int64(0)
 	put := func(at schemas.Millis, value []byte) {
 		must.Do(t, recorder.Write(&schemas.Record{Offset: offset, Time: 1_795_000_000_000 + at, Value: value}))
@@ -61,8 +60,7 @@ func atTheBeginning() InForce {
 
 func try(t *testing.T, recording []byte, tenant *string, policies ...Policy) (*Report, error) {
 	t.Helper()
-	source, err := OpenRecording(bytes.NewReader(recording), nil)
-	must.Do(t, err)
+	source := must.Get(OpenRecording(bytes.NewReader(recording), nil))(t)
 	return Run(t.Context(), source, Options{Policies: policies, Tenant: tenant, Flap: 2 * time.Minute})
 }
 
@@ -81,8 +79,7 @@ func TestTenantsAreJudgedByTheirPoliciesOfTheLog(t *testing.T) {
 		{&own, 0, 4, 0, 0},
 		{nil, 2, 6, 2, 2}, // acme goes by its own policies all the same
 	} {
-		r, err := try(t, recording, c.tenant, log, never)
-		must.Do(t, err)
+		r := must.Get(try(t, recording, c.tenant, log, never))(t)
 		byLog, tried := r.Policies[0], r.Policies[1]
 		if byLog.Offline != c.offline || byLog.Away != c.away || tried.Offline != c.neverOffline || tried.Away != c.neverAway {
 			t.Errorf("of %v the log has %d changes to offline and %d to away, and the trial %d and %d, must be %+v",
@@ -112,8 +109,7 @@ func TestTenantsAreJudgedByTheirPoliciesOfTheLog(t *testing.T) {
 func TestARecordingKeepsWhatWasInForce(t *testing.T) {
 	t.Parallel()
 	for _, in := range []InForce{{}, {Known: true}, atTheBeginning()} {
-		source, err := OpenRecording(bytes.NewReader(named(t, in)), nil)
-		must.Do(t, err)
+		source := must.Get(OpenRecording(bytes.NewReader(named(t, in)), nil))(t)
 		if got := source.InForce(); !reflect.DeepEqual(got, in) {
 			t.Errorf("it keeps %+v, must be %+v", got, in)
 		}

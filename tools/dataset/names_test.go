@@ -78,8 +78,7 @@ func ask(t *testing.T, n *Names, of ...schemas.UserName) map[schemas.UserID]sche
 	for _, name := range of {
 		ids = append(ids, name.User)
 	}
-	found, err := n.Names(t.Context(), ids)
-	must.Do(t, err)
+	found := must.Get(n.Names(t.Context(), ids))(t)
 	return found
 }
 

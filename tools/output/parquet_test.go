@@ -66,8 +66,7 @@ func TestParquetHasTheColumnsWithTheirTypesAndNulls(t *testing.T) {
 	}
 	for n := range len(rows) + 1 {
 		var out bytes.Buffer
-		w, err := NewWriter(&out, Parquet, sortColumns)
-		must.Do(t, err)
+		w := must.Get(NewWriter(&out, Parquet, sortColumns))(t)
 		for _, row := range rows[:n] {
 			must.Do(t, w.Write(row))
 		}

@@ -22,10 +22,8 @@ func workload(users plan.Quantity) plan.Workload { return plan.Usual(users) }
 
 func compute(t *testing.T, w plan.Workload) *plan.Plan {
 	t.Helper()
-	units, err := plan.ReadUnits(nil)
-	must.Do(t, err)
-	prices, err := plan.ReadPrices(nil)
-	must.Do(t, err)
+	units := must.Get(plan.ReadUnits(nil))(t)
+	prices := must.Get(plan.ReadPrices(nil))(t)
 	must.Do(t, w.Validate())
 	return plan.Compute(w, units, prices)
 }
@@ -149,8 +147,7 @@ func TestTheTablesOfTheCapacityPageAreWhatTheCommandPrints(t *testing.T) {
 	must.Do(t, plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6))))
 	const begin, end = "<!-- plan -->\n", "<!-- end of plan -->\n"
 	path := filepath.Join("..", "..", "deploy", "CAPACITY.md")
-	page, err := os.ReadFile(path)
-	must.Do(t, err)
+	page := must.Get(os.ReadFile(path))(t)
 	head, rest, _ := strings.Cut(string(page), begin)
 	shown, tail, found := strings.Cut(rest, end)
 	if !found {

@@ -68,8 +68,7 @@ func (d *deferrer) keys() []string {
 func TestWhatADeferringHandlerHasInHandIsNotCommittedAndComesAgain(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		committed := func() int64 {
-			all, err := kafka.Committed(w.Context(), w.cfg, "follower", schemas.Transitions)
-			must.Do(w, err)
+			all := must.Get(kafka.Committed(w.Context(), w.cfg, "follower", schemas.Transitions))(w)
 			return all[0].Offset
 		}
 		first := &deferrer{held: -1}
