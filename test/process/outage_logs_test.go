@@ -85,7 +85,6 @@ var outages = []outage{
 		func(w *outageWorld) { must.Do(w.T, w.postgres.Kill()) }, func(w *outageWorld) { must.Do(w.T, w.postgres.Launch(w.Context())) }},
 }
 
-
 // readiness is what /readyz and /readyz?verbose answer.
 func readiness(h *testkit.Dev) string {
 	h.Helper()
