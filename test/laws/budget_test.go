@@ -19,20 +19,20 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4750, 2350},
+	"app":      {4700, 2200},
 	"bench":    {0, 2050},
-	"client":   {1200, 1300},
+	"client":   {1200, 1150},
 	"cmd":      {6250, 1900},
-	"console":  {2650, 950},
+	"console":  {2400, 900},
 	"deploy":   {800, 750},
-	"detector": {6450, 3200},
-	"fanout":   {6650, 7250},
-	"ingest":   {2200, 2550},
-	"internal": {15750, 14300},
-	"lastseen": {8900, 8700},
-	"schemas":  {3050, 2350},
-	"test":     {0, 30200},
-	"tools":    {5700, 2150},
+	"detector": {6500, 3250},
+	"fanout":   {6600, 7200},
+	"ingest":   {2150, 2300},
+	"internal": {15800, 13950},
+	"lastseen": {8600, 8350},
+	"schemas":  {3050, 2150},
+	"test":     {0, 28900},
+	"tools":    {5700, 2100},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {
