@@ -114,7 +114,7 @@ func (t *tail) once(ctx context.Context) error {
 			idle.Reset(idleAfter)
 		case <-idle.C:
 			cancel()
-			<-ended
+			<-ended //nolint:errcheck // it was told to end
 			return nil
 		case err := <-ended:
 			if ctx.Err() != nil {

@@ -225,7 +225,7 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 			n, _ := w.series("stillhere_stream_others_hanging", map[string]string{"group": "detector"})
 			return n
 		}
-		stop, transform := w.joined("b", 1)
+		stop, _ := w.joined("b", 1)
 		if n := hanging(); n != 1 {
 			w.Errorf("%v transactions of others hang, it is one of a's", n)
 		}
@@ -237,7 +237,7 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 		listed = false // a's producer has got another id
 		lost.mu.Unlock()
 		for range 2 { // the second time it is there already
-			stop, transform = w.joined("b", 1)
+			stop, _ = w.joined("b", 1)
 			if n := hanging(); n != 1 {
 				w.Errorf("%v transactions of others hang, it is one that was a's", n)
 			}
@@ -247,7 +247,7 @@ func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) 
 		if ends := lost.ends(); len(ends) != 0 {
 			w.Errorf("somebody else's transaction was ended by (committed: true) %v", ends)
 		}
-		stop, transform = w.member("b")
+		stop, transform := w.member("b")
 		defer func() { _ = stop() }()
 		w.has("b is ready for the last time", transform, 1)
 		lost.mu.Lock()
