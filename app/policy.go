@@ -22,7 +22,7 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if err := b.refused(all); err != nil {
+	if n, err := b.refused(all); n > 0 && n == len(all) {
 		return err
 	}
 	w := &policyWatch{builder: b}
@@ -68,7 +68,7 @@ func (w *policyWatch) found(all []policy.Partition, err error) {
 		w.refused = !w.followPolicy(inForce, w.current)
 		w.current = inForce.ID()
 	}
-	err = w.builder.refused(all)
+	_, err = w.builder.refused(all)
 	if err != nil && !w.lost {
 		w.log.Error("detectors refuse the heartbeats of this process: it acknowledges them, and nobody comes online by them", "error", err)
 	}
@@ -92,11 +92,12 @@ func (w *policyWatch) found(all []policy.Partition, err error) {
 	}
 }
 
-// refused says why detectors refuse the heartbeats of this process. Detectors know one another's keys by the file that
-// they share, and so does whoever has a detector: it may have committed under keys that have been replaced since.
-func (b *builder) refused(all []policy.Partition) error {
+// refused says in how many partitions detectors refuse the heartbeats of this process, and why. A commit may be old, as
+// that of a partition that is parked: only if all refuse, the process does not start. Roles with a detector of their
+// own are not asked, since that may have committed under keys that were replaced since.
+func (b *builder) refused(all []policy.Partition) (partitions int, err error) {
 	if b.role.Name != "ingest" {
-		return nil
+		return 0, nil
 	}
 	return policy.Refused(all, b.cluster.Keys)
 }

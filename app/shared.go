@@ -197,7 +197,7 @@ func (b *builder) useDecision(ctx context.Context) error {
 		}
 		d.follows = b.graph
 	}
-	if d.follows != nil || b.config.Auth.On() {
+	if b.decision == nil && (d.follows != nil || b.config.Auth.On()) {
 		b.decision = d
 	}
 	return nil

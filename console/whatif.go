@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -62,14 +63,11 @@ func (s *Server) postWhatIf(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(s.ends, cancel)()
 	control := http.NewResponseController(w)
-	// Else the end of the time for reading the request would end the trial.
-	err = control.SetReadDeadline(time.Time{})
+	// Else the end of the time for reading the request would end the trial, and that for the answer its answer.
+	err = errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Now().Add(whatIfTimeout+writeTimeout)))
 	var report *backtest.Report
 	if err == nil {
 		report, err = s.tryPolicy(ctx, q)
-	}
-	if err == nil {
-		err = control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
 	if err != nil {
 		s.refuse(w, r, err)

@@ -15,8 +15,8 @@ var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "n
 
 // decode decodes a record into frame, without the rows whose name is not that of their user, and takes the
 // names of the other rows. It returns why these rows, or all of the record unless usable, go to the dead-letter
-// topic. It depends on nothing but the record, the log time, the names known before it and which tenants have policies,
-// and the frames that counted before, so a restore leaves out the same. at is when the record was appended.
+// topic. It depends on nothing but the record, the log time, the names known before it, which tenants have policies,
+// and which frames counted before, so a restore leaves out the same. at is when the record was appended.
 func (p *Partition) decode(value []byte, at schemas.Millis) (usable bool, err error) {
 	if err := p.read(value, at); err != nil {
 		return false, err

@@ -21,25 +21,30 @@ func CheckSigned(ctx context.Context, cluster kafka.Config) error {
 	if len(all) == 0 {
 		return errors.New("no detector has committed anything yet, so nobody knows whether it takes what this command writes: start the detectors first")
 	}
-	return Refused(all, cluster.Keys)
+	_, err = Refused(all, cluster.Keys)
+	return err
 }
 
-// Refused says why detectors, by their commits, refuse the heartbeats of a process with keys; nil: they take them, or
-// none has committed yet.
-func Refused(all []Partition, keys *signing.Keys) error {
+// Refused says in how many partitions detectors, by their commits, refuse the heartbeats of a process with keys, and
+// why in one of them; nil: none does.
+func Refused(all []Partition, keys *signing.Keys) (partitions int, err error) {
 	return refused(all, strings.Fields(keys.Fingerprints()))
 }
 
-func refused(all []Partition, masters []string) error {
+func refused(all []Partition, masters []string) (partitions int, err error) {
 	for _, p := range all {
 		switch {
 		case len(p.masters) == 0:
+			continue
 		case len(masters) == 0:
-			return errors.New("--frame-keys: is needed: the detectors of this pipeline refuse heartbeats that are not signed")
+			err = errors.New("--frame-keys: is needed: the detectors of this pipeline refuse heartbeats that are not signed")
 		case !slices.Contains(p.masters, masters[0]):
-			return fmt.Errorf("--frame-keys: signs by the master %s, and the detector of partition %d takes heartbeats that are signed by %s: it would refuse what this process writes",
+			err = fmt.Errorf("--frame-keys: signs by the master %s, and the detector of partition %d takes heartbeats that are signed by %s: it would refuse what this process writes",
 				masters[0], p.ID, strings.Join(p.masters, " "))
+		default:
+			continue
 		}
+		partitions++
 	}
-	return nil
+	return partitions, err
 }

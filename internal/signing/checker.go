@@ -13,7 +13,7 @@ const maxKnown = 1 << 14
 
 // Tolerance is by how much the sealing time of a frame, by its writer's clock, may be off the record's append time: 5
 // minutes for a producer that retries (librdkafka gives up after 5 minutes, Java after 2, this project's after 10 s),
-// and 5 for clocks, as in Kerberos. A copy counts no longer than this.
+// and 5 for clocks, as in Kerberos. A copy counts no longer than this, and not at all if Count remembers the frame.
 const Tolerance = schemas.Millis(10 * 60 * 1000)
 
 // Checker checks the frames of one partition. One goroutine uses it. nil, and one without masters, take every

@@ -6,8 +6,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// MaxCounted bounds the frames that a Checker remembers. The oldest are forgotten first, so none that is genuine is
-// refused for want of space.
+// MaxCounted bounds the frames that a Checker remembers. The oldest are forgotten first.
 const MaxCounted = 1 << 16
 
 // Counted is a frame that changed something and counted.
@@ -31,23 +30,26 @@ func (c *Checker) Remember(counted []Counted) bool {
 	return true
 }
 
-// changes reports whether a copy of the frame could undo what came after it. Ticks change nothing, and what is forwarded
-// is as old as it says.
-func changes(f *schemas.Frame) bool {
-	return f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
+// isRemembered reports whether a copy of the frame could do harm: show a user who has hidden since, erase one who has
+// come back, bring an old policy into force. A hide always counts: two that are sealed in one millisecond have one MAC,
+// and the second one, after a show, must hide the user.
+func isRemembered(f *schemas.Frame) bool {
+	shows := f.VisibilityUser != 0 && f.Visibility == schemas.Everyone
+	return shows || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
 
 // Count remembers a frame that Check took, appended at an instant, and returns why a copy of one that is remembered does
 // not count, a *schemas.FieldError.
 func (c *Checker) Count(f *schemas.Frame, at schemas.Millis) error {
-	if c == nil || c.keys == nil || len(f.MAC) == 0 || !changes(f) {
+	if c == nil || c.keys == nil || len(f.MAC) == 0 || !isRemembered(f) {
 		return nil
 	}
 	if c.copies[string(f.MAC)] {
 		return errCopied
 	}
 	old := 0
-	for old < len(c.counted) && (c.counted[old].Until < at || len(c.counted)-old >= MaxCounted) {
+	// Append times may go back when the leader changes, hence a Tolerance more.
+	for old < len(c.counted) && (c.counted[old].Until+Tolerance < at || len(c.counted)-old >= MaxCounted) {
 		delete(c.copies, c.counted[old].MAC)
 		old++
 	}

@@ -1,4 +1,4 @@
--- A page of a user's changes, newest first, as store.ScanChange reads them. "at < $3" repeats what
+-- A page of a user's changes, newest first, as store.scanChange reads them. "at < $3" repeats what
 -- the pair says, so that the planner excludes days.
 SELECT (extract(epoch FROM at) * 1000)::bigint, version, coalesce(device_id, 0),
        coalesce((extract(epoch FROM last_seen_at) * 1000)::bigint, 0), coalesce((extract(epoch FROM last_active_at) * 1000)::bigint, 0),

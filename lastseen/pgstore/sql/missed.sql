@@ -1,4 +1,4 @@
--- The changes of users $1 after versions $2, from $3 on, as store.ScanChange reads them behind the user
+-- The changes of users $1 after versions $2, from $3 on, as store.scanChange reads them behind the user
 -- and the user's last show (see store.RedactMissed).
 SELECT c.user_id,
        coalesce((SELECT (extract(epoch FROM max(s.at)) * 1000)::bigint

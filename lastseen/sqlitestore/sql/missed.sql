@@ -1,4 +1,4 @@
--- The changes of the users and versions in ?1, from ?2 on, as store.ScanChange reads them behind the user
+-- The changes of the users and versions in ?1, from ?2 on, as store.scanChange reads them behind the user
 -- and the user's last show (see store.RedactMissed).
 SELECT c.user_id,
        coalesce((SELECT max(s.at)
