@@ -14,9 +14,13 @@ import (
 // CheckSigned fails if detectors would refuse what a command writes to the heartbeats, or if nobody knows: by their
 // commits they take signed heartbeats only, under other masters than the first that the command has.
 func CheckSigned(ctx context.Context, cluster kafka.Config) error {
-	all, err := InForce(ctx, cluster)
+	checkpoints, err := Checkpoints(ctx, cluster)
 	if err != nil {
-		return err
+		return fmt.Errorf("looking which heartbeats the detectors take: %w", err)
+	}
+	var all []Partition
+	for id, c := range checkpoints {
+		all = append(all, Partition{ID: id, masters: c.Masters})
 	}
 	if len(all) == 0 {
 		return errors.New("no detector has committed anything yet, so nobody knows whether it takes what this command writes: start the detectors first")

@@ -167,7 +167,7 @@ func TestAFollowerAppliesInOrderAndGoesOnWhereItStopped(t *testing.T) {
 		}
 		stop()
 		w.put(0, "50")
-		_, f = w.follower("a", k)
+		w.follower("a", k)
 		w.until("applied", 30*time.Second, func() bool { return k.count(0) == 51 })
 		w.pass(5 * time.Second)
 		if k.count(0) != 51 || k.count(1) != 50 {
