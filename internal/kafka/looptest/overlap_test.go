@@ -3,7 +3,6 @@
 package looptest
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,18 +42,14 @@ func overlaps(w *world, failure *kerr.Error) (during int64) {
 	return met.Load()
 }
 
-// A commit that is due at once begins with nothing handed out, so few ends of a world overlap, and in one of 15 worlds
-// none does.
+// A partition that is far behind has records left when a commit is due.
 func TestPartitionsHandleWhileATransactionEnds(t *testing.T) {
-	var during atomic.Int64
-	t.Run("worlds", func(t *testing.T) { // ends when all of them have
-		for i := range 5 {
-			t.Run(fmt.Sprint(i), func(t *testing.T) { inWorld(t, 2, func(w *world) { during.Add(overlaps(w, nil)) }) })
+	inWorld(t, 2, func(w *world) {
+		w.cfg.StallTimeout = 5 * time.Second // so it handles for a tenth of that at a time
+		if during := overlaps(w, nil); during < 3 {
+			w.Errorf("only %d transactions ended while a record was handled", during)
 		}
 	})
-	if during.Load() == 0 {
-		t.Error("no transaction ended while a record was handled")
-	}
 }
 
 func TestWhatIsHandledWhileACommitFailsIsNeitherLostNorDoubled(t *testing.T) {
