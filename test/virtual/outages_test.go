@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -136,6 +137,36 @@ func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndReportsTheTrueInstants
 		for _, someone := range people {
 			w.expected(someone, users[someone.user])
 		}
+		w.storedAre(users)
+	})
+}
+
+// Some of the errors leave open whether the brokers have done what was asked.
+func TestErrorsAtRandomChangeNothing(t *testing.T) {
+	long(t)
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		p := w.start("all", "one")
+		from := now() + second - now()%second
+		random := rand.New(rand.NewPCG(7, 7))
+		var people []*person
+		for user := schemas.UserID(1); user <= 12; user++ {
+			h := habits{visits: 1, idles: user%3 == 0, flaps: true, saysBye: 0.5, beatEvery: 15 * second}
+			people = append(people, &person{user: user, device: 7, kind: "web", reports: h.day(random, from, from+30*minute)})
+		}
+		var all sync.WaitGroup
+		all.Go(func() { w.play(p.base, people...) })
+		w.sleepTo(from + 5*minute)
+		errors := w.kafka.ErrorsAtRandom(7, 40)
+		time.Sleep(10 * time.Minute)
+		errors.Stop()
+		if n := errors.Count(); n < 100 {
+			w.Errorf("%d requests were answered with errors, too few to tell anything", n)
+		}
+		all.Wait()
+		time.Sleep(10 * time.Minute)
+		users := byUser(w.likeTheOracle())
+		w.readsAre(p.base, users)
+		p.stop()
 		w.storedAre(users)
 	})
 }
