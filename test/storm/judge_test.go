@@ -155,13 +155,13 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 		j.hash.Write(id[:])
 	}
 	if !testkit.Same(j.T, p, got, want) {
-		j.differences += differences(got, want)
+		j.differences += j.differ(got, want)
 	}
 }
 
-// differences counts what is missing and what is too much; where it is only the
-// order, 1.
-func differences(got, want []schemas.Transition) (n int) {
+// differ counts what is missing and what is too much, and says what that is; where it is only the order, 1.
+func (j *judgement) differ(got, want []schemas.Transition) (n int) {
+	j.Helper()
 	balance := map[schemas.Transition]int{}
 	for i := range got {
 		balance[got[i]]++
@@ -169,8 +169,10 @@ func differences(got, want []schemas.Transition) (n int) {
 	for i := range want {
 		balance[want[i]]--
 	}
-	for _, surplus := range balance {
-		n += max(surplus, -surplus)
+	for t, surplus := range balance {
+		if n += max(surplus, -surplus); surplus != 0 && n <= 20 {
+			j.Logf("%+d: %s", surplus, testkit.InWords(&t))
+		}
 	}
 	return max(n, 1)
 }

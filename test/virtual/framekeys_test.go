@@ -62,11 +62,9 @@ func TestAnIngestWhoseHeartbeatsDetectorsRefuseDoesNotStartAndSaysSoWhileItRuns(
 		}
 		w.start("ingest", "signs", ours).stop()
 		detector.stop()
-		detector = w.start("detector", "detector")
+		w.start("detector", "detector")
 		time.Sleep(2 * time.Minute)
 		is("0", 1, 1)
 		w.start("ingest", "signs", others).stop() // whose frames count as any others
-		in.stop()
-		detector.stop()
 	})
 }
