@@ -45,13 +45,15 @@ type judgement struct {
 
 	ticks, compared, differences, aborted int
 	latest                                map[schemas.UserID]schemas.Transition
-	hash                                  hash.Hash // of the event ids, by partition, in order
+	shown                                 map[schemas.UserID]schemas.Millis // when who had hidden showed again
+	hash                                  hash.Hash                         // of the event ids, by partition, in order
 }
 
 // judge holds everything that was committed to what is in the heartbeats.
 func (s *storm) judge() {
 	s.Helper()
-	j := &judgement{storm: s, garbage: map[place]bool{}, misrouted: map[beatOf]bool{}, forwarded: map[beatOf]int{}, latest: map[schemas.UserID]schemas.Transition{}, hash: sha256.New()}
+	j := &judgement{storm: s, garbage: map[place]bool{}, misrouted: map[beatOf]bool{}, forwarded: map[beatOf]int{},
+		latest: map[schemas.UserID]schemas.Transition{}, shown: map[schemas.UserID]schemas.Millis{}, hash: sha256.New()}
 	var heartbeats int
 	for p, committed := range s.committed() {
 		records := j.heartbeats(int32(p), committed)
@@ -145,22 +147,33 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 		return nil
 	}
 	must.Do(j, j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, true, each))
-	all := 0
-	must.Do(j, j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, false, func(*schemas.Record) error { all++; return nil }))
+	all, written := 0, map[schemas.Transition]int{}
+	must.Do(j, j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, false, func(r *schemas.Record) error {
+		if t, err := schemas.DecodeTransition(r.Value); err == nil {
+			written[*t]++
+		}
+		all++
+		return nil
+	}))
 	j.aborted += all - len(got)
 	j.compared += max(len(got), len(want))
 	for i := range got {
 		j.latest[got[i].User] = got[i]
+		if got[i].Visibility == schemas.Nobody {
+			delete(j.shown, got[i].User)
+		} else if got[i].Cause == schemas.VisibilityChange {
+			j.shown[got[i].User] = got[i].At
+		}
 		id := got[i].EventID()
 		j.hash.Write(id[:])
 	}
 	if !testkit.Same(j.T, p, got, want) {
-		j.differences += j.differ(got, want)
+		j.differences += j.differ(got, want, written)
 	}
 }
 
 // differ counts what is missing and what is too much, and says what that is; where it is only the order, 1.
-func (j *judgement) differ(got, want []schemas.Transition) (n int) {
+func (j *judgement) differ(got, want []schemas.Transition, written map[schemas.Transition]int) (n int) {
 	j.Helper()
 	balance := map[schemas.Transition]int{}
 	for i := range got {
@@ -171,17 +184,17 @@ func (j *judgement) differ(got, want []schemas.Transition) (n int) {
 	}
 	for t, surplus := range balance {
 		if n += max(surplus, -surplus); surplus != 0 && n <= 20 {
-			j.Logf("%+d: %s", surplus, testkit.InWords(&t))
+			j.Logf("%+d, written %d times, aborted transactions included: %s", surplus, written[t], testkit.InWords(&t))
 		}
 	}
 	return max(n, 1)
 }
 
-// statuses checks that the last status of every user belongs to its last
-// transition.
+// statuses checks that the last status of every user belongs to its last transition, and says when a user who had
+// hidden showed again.
 func (j *judgement) statuses(p int32) {
 	j.Helper()
-	last, named := map[schemas.UserID]schemas.Version{}, map[schemas.UserID]bool{}
+	last := map[schemas.UserID]schemas.Status{} // a tombstone is none
 	err := j.reader.Read(j.Context(), schemas.Statuses, p, -1, -1, true, func(r *schemas.Record) error {
 		if schemas.IsRulesKey(r.Key) {
 			return nil
@@ -190,14 +203,12 @@ func (j *judgement) statuses(p int32) {
 		if err != nil {
 			return err
 		}
-		named[user] = false
-		if last[user] = 0; r.Value != nil {
+		if delete(last, user); r.Value != nil {
 			status, err := schemas.DecodeStatus(r.Value)
 			if err != nil {
 				return err
 			}
-			last[user] = status.Version
-			named[user] = status.NamedUntil != 0
+			last[user] = *status
 			j.isCalled(fmt.Sprintf("record %d of the statuses, partition %d,", r.Offset, p), user, status.Name)
 		}
 		return nil
@@ -207,13 +218,16 @@ func (j *judgement) statuses(p int32) {
 		if schemas.PartitionOf(user, stormPartitions) != p {
 			continue
 		}
-		want := t.Version
-		if t.To == schemas.Offline && t.Visibility != schemas.Nobody && !named[user] {
-			// The tombstone of a user with a name comes ten minutes later.
+		status, want := last[user], t.Version
+		if t.To == schemas.Offline && t.Visibility != schemas.Nobody && status.NamedUntil == 0 && j.shown[user] == 0 {
+			// The tombstone of a user with a name, or who has shown, comes later.
 			want = 0
 		}
-		if got := last[user]; got != want && (want == 0 || got < want || !withoutTransition(got)) {
-			j.Errorf("the status of user %d has version %d, must have %d (0: a tombstone) after\n  %s", user, last[user], want, testkit.InWords(&t))
+		if got := status.Version; got != want && (want == 0 || got < want || !withoutTransition(got)) {
+			j.Errorf("the status of user %d has version %d, must have %d (0: a tombstone) after\n  %s", user, got, want, testkit.InWords(&t))
+		}
+		if status.ShownAt != j.shown[user] {
+			j.Errorf("the status of user %d says a show at %d, must say %d (0: none)", user, status.ShownAt, j.shown[user])
 		}
 	}
 }
