@@ -140,7 +140,7 @@ func (s *session) settles(stopping bool) bool {
 
 const (
 	idlePoll    = 5 * time.Second  // the longest poll when nothing is pending
-	backlogPoll = time.Millisecond // one while batches wait or a task is due; without any time it would bring nothing
+	backlogPoll = time.Millisecond // one while batches wait or a task is due
 )
 
 // poll waits for records, but not past the time of the next commit. When it returns, no rebalance
@@ -157,9 +157,13 @@ func (s *session) poll(stop context.Context) kgo.Fetches {
 	if s.proc.batches.Load() {
 		most = s.Config.MaxPollRecords
 	}
+	ready := func() bool { return s.rebalanceWaiting.Load() || stop.Err() != nil }
+	if wait == 0 && !ready() { // a context that has ended would bring nothing to handle during the commit
+		return s.Client.PollRecords(nil, most) //nolint:staticcheck // nil: what has come by now
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	return s.Poll(ctx, most, func() bool { return s.rebalanceWaiting.Load() || stop.Err() != nil })
+	return s.Poll(ctx, most, ready)
 }
 
 // resumeRestored lets the client fetch the partitions that have been restored.
