@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -19,7 +20,7 @@ const edgeLock int64 = 0x74656e616e746c67
 func (s *Store) DropBefore(ctx context.Context, users []schemas.UserID, before schemas.Millis, most int) (dropped int64, err error) {
 	defer s.Wrap(&err, "dropping changes of %d users", len(users))
 	const last = `SELECT at FROM status_changes WHERE user_id = ANY ($1) AND at < $2 ORDER BY at OFFSET $3 LIMIT 1`
-	ids, to := numbersOf(users), before.Time()
+	ids, to := store.Numbers(users), before.Time()
 	var step time.Time
 	switch err := s.pool.QueryRow(ctx, last, ids, to, most-1).Scan(&step); {
 	case err == nil:

@@ -20,7 +20,7 @@ func (s *Store) WriteNames(ctx context.Context, records []schemas.UserName) (err
 	defer s.Wrap(&err, "writing %d names", len(records))
 	known, erased := store.FoldNames(records)
 	if len(erased) > 0 {
-		if _, err := s.pool.Exec(ctx, `DELETE FROM names WHERE user_id = ANY ($1)`, numbersOf(erased)); err != nil {
+		if _, err := s.pool.Exec(ctx, `DELETE FROM names WHERE user_id = ANY ($1)`, store.Numbers(erased)); err != nil {
 			return err
 		}
 	}

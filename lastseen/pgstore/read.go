@@ -54,14 +54,6 @@ func (q queries) Each(ctx context.Context, read func(store.Row) error, query str
 	return rows.Err()
 }
 
-func numbersOf[N ~int64](values []N) []int64 {
-	numbers := make([]int64, len(values))
-	for i, value := range values {
-		numbers[i] = int64(value)
-	}
-	return numbers
-}
-
 // instant is a parameter; 0 and MaxInt64 are the ends of time.
 func instant(m schemas.Millis) any {
 	switch m {

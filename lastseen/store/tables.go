@@ -107,7 +107,7 @@ func (t *Tables) Users(ctx context.Context, ids []schemas.UserID,
 		c, err := scanCurrent(row)
 		found[c.User] = c
 		return err
-	}, t.sql.Users, t.sql.List(numbersOf(ids)))
+	}, t.sql.Users, t.sql.List(Numbers(ids)))
 }
 
 // History reads a page of changes; see Reader.
@@ -148,7 +148,7 @@ func (t *Tables) Missed(ctx context.Context, query MissedQuery) (missed Missed, 
 		return missed, err
 	}
 	var shown []schemas.Millis
-	asked := t.sql.Asked(numbersOf(query.Users), numbersOf(query.After))
+	asked := t.sql.Asked(Numbers(query.Users), Numbers(query.After))
 	err = t.read.Each(ctx, func(row Row) error {
 		change, last, err := scanMissed(row)
 		missed.Changes, shown = append(missed.Changes, change), append(shown, last)
@@ -189,7 +189,7 @@ func (t *Tables) Names(ctx context.Context, ids []schemas.UserID,
 		n, err := scanName(row)
 		found[n.User] = n
 		return err
-	}, `SELECT user_id, tenant, name FROM names WHERE user_id `+t.sql.In, t.sql.List(numbersOf(ids)))
+	}, `SELECT user_id, tenant, name FROM names WHERE user_id `+t.sql.In, t.sql.List(Numbers(ids)))
 }
 
 // NamesOfTenant lists the users of a tenant; see Tenants.
@@ -278,7 +278,7 @@ func (t *Tables) Erased(ctx context.Context) (users map[schemas.UserID]schemas.V
 // ErasedOf is Erased of some users, in a transaction.
 func (t *Tables) ErasedOf(ctx context.Context, tx Queryer, ids []schemas.UserID,
 ) (map[schemas.UserID]schemas.Version, error) {
-	return erased(ctx, tx, `WHERE user_id `+t.sql.In, t.sql.List(numbersOf(ids)))
+	return erased(ctx, tx, `WHERE user_id `+t.sql.In, t.sql.List(Numbers(ids)))
 }
 
 // SplitErased returns the changes of a batch that no erasure has made void, and the erasures in it, in the batch's
@@ -315,7 +315,8 @@ func (t *Tables) ErasureOf(ctx context.Context, user schemas.UserID) (e Erasure,
 	return e, err
 }
 
-func numbersOf[N ~int64](values []N) []int64 {
+// Numbers are user ids or versions as SQL has them.
+func Numbers[N ~int64](values []N) []int64 {
 	numbers := make([]int64, len(values))
 	for i, value := range values {
 		numbers[i] = int64(value)
