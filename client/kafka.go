@@ -3,11 +3,10 @@ package client
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"slices"
 
-	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // Kafka is how to reach Kafka. Brokers is required.
@@ -53,30 +52,25 @@ var mechanisms = []string{"", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHB
 
 // Validate reports all faults, joined.
 func (k Kafka) Validate() error {
-	var faults []error
-	fault := func(wrong bool, field, reason string) {
-		if wrong {
-			faults = append(faults, schemas.Invalid("kafka."+field, reason))
-		}
-	}
-	fault(len(k.Brokers) == 0, "brokers", "must have at least one address, such as localhost:9092")
+	var all faults.List
+	all.Field(len(k.Brokers) == 0, "kafka.brokers", "must have at least one address, such as localhost:9092")
 	for _, broker := range k.Brokers {
 		_, _, err := net.SplitHostPort(broker)
-		fault(err != nil, "brokers", "must be host:port")
+		all.Field(err != nil, "kafka.brokers", "must be host:port")
 	}
-	fault(k.TLS != nil && k.TLSFiles != nil, "tls_files", "must not be set together with tls")
-	fault(k.TLS != nil && k.Dial != nil, "dial", "must not be set together with tls")
+	all.Field(k.TLS != nil && k.TLSFiles != nil, "kafka.tls_files", "must not be set together with tls")
+	all.Field(k.TLS != nil && k.Dial != nil, "kafka.dial", "must not be set together with tls")
 	if f := k.TLSFiles; f != nil {
-		fault((f.Cert == "") != (f.Key == ""), "tls_files.key", "must be set together with tls_files.cert")
+		all.Field((f.Cert == "") != (f.Key == ""), "kafka.tls_files.key", "must be set together with tls_files.cert")
 	}
-	fault(!slices.Contains(mechanisms, k.SASL), "sasl",
+	all.Field(!slices.Contains(mechanisms, k.SASL), "kafka.sasl",
 		"must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
 	bearer := k.SASL == "OAUTHBEARER"
-	fault(bearer && k.Token == nil, "token", "must be set for OAUTHBEARER")
-	fault(!bearer && k.Token != nil, "token", "is for OAUTHBEARER")
+	all.Field(bearer && k.Token == nil, "kafka.token", "must be set for OAUTHBEARER")
+	all.Field(!bearer && k.Token != nil, "kafka.token", "is for OAUTHBEARER")
 	named := k.User != "" || k.Credentials != nil
-	fault(k.SASL != "" && !bearer && !named, "user", "must be set for "+k.SASL)
-	fault(k.SASL == "" && named, "sasl", "must be set where there is a user")
-	fault(k.Password != "" && k.PasswordFile != "", "password_file", "must not be set together with password")
-	return errors.Join(faults...)
+	all.Field(k.SASL != "" && !bearer && !named, "kafka.user", "must be set for "+k.SASL)
+	all.Field(k.SASL == "" && named, "kafka.sasl", "must be set where there is a user")
+	all.Field(k.Password != "" && k.PasswordFile != "", "kafka.password_file", "must not be set together with password")
+	return all.Err()
 }

@@ -1,12 +1,12 @@
 package ingest
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -93,23 +93,19 @@ func Defaults() Config {
 
 // Validate reports all faults, joined.
 func (c *Config) Validate() error {
-	faults := []error{c.Config.Validate()}
-	fault := func(wrong bool, field, reason string) {
-		if wrong {
-			faults = append(faults, schemas.Invalid("ingest."+field, reason))
-		}
-	}
-	fault(c.Sockets.IdleTimeout < 2*c.HeartbeatInterval, "sockets.idle_timeout",
+	var all faults.List
+	all.Add(c.Config.Validate())
+	all.Field(c.Sockets.IdleTimeout < 2*c.HeartbeatInterval, "ingest.sockets.idle_timeout",
 		"must be at least two heartbeat intervals")
-	fault(c.HTTP.Linger < 0, "http.linger", "must not be negative")
-	fault(c.Sockets.DrainSpread < 0, "sockets.drain_spread", "must not be negative")
+	all.Field(c.HTTP.Linger < 0, "ingest.http.linger", "must not be negative")
+	all.Field(c.Sockets.DrainSpread < 0, "ingest.sockets.drain_spread", "must not be negative")
 	for field, value := range map[string]time.Duration{
 		"heartbeat_interval": c.HeartbeatInterval, "append_timeout": c.AppendTimeout, "alive_interval": c.AliveInterval,
 		"forget_after": c.ForgetAfter, "http.body_timeout": c.HTTP.BodyTimeout,
 		"http.gateway_quiet": c.HTTP.GatewayQuiet, "sockets.write_timeout": c.Sockets.WriteTimeout,
 		"sockets.ping_interval": c.Sockets.PingInterval, "sockets.drain_timeout": c.Sockets.DrainTimeout,
 	} {
-		fault(value <= 0, field, "must be positive")
+		all.Field(value <= 0, "ingest."+field, "must be positive")
 	}
 	for field, value := range map[string]int{
 		"http.max_body": c.HTTP.MaxBody, "http.max_beats": c.HTTP.MaxBeats, "http.max_devices": c.HTTP.MaxDevices,
@@ -118,14 +114,14 @@ func (c *Config) Validate() error {
 		"http.max_gateways": c.HTTP.MaxGateways, "sockets.max_sockets": c.Sockets.MaxSockets,
 		"sockets.max_message": c.Sockets.MaxMessage, "sockets.max_subscriptions": c.Sockets.MaxSubscriptions,
 	} {
-		fault(value < 1, field, "must be positive")
+		all.Field(value < 1, "ingest."+field, "must be positive")
 	}
-	fault(c.HTTP.MaxWaiting < c.HTTP.MaxBeats, "http.max_waiting", "must be at least http.max_beats")
+	all.Field(c.HTTP.MaxWaiting < c.HTTP.MaxBeats, "ingest.http.max_waiting", "must be at least http.max_beats")
 	for i, origin := range c.AllowedOrigins {
 		_, err := path.Match(origin, "")
-		fault(err != nil, fmt.Sprintf("allowed_origins[%d]", i), "is not a pattern of path.Match")
+		all.Field(err != nil, fmt.Sprintf("ingest.allowed_origins[%d]", i), "is not a pattern of path.Match")
 	}
-	return errors.Join(faults...)
+	return all.Err()
 }
 
 // Pace is what the policy of a tenant asks of its sockets.

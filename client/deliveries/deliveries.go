@@ -22,7 +22,6 @@ package deliveries
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"regexp"
 	"time"
@@ -32,6 +31,7 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/internal/connect"
 	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -119,26 +119,24 @@ var names = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
 // Validate reports all faults, joined.
 func (c Config) Validate() error {
-	faults := []error{c.Kafka.Validate()}
-	fault := func(wrong bool, field, reason string) {
-		if wrong {
-			faults = append(faults, schemas.Invalid("deliveries."+field, reason))
-		}
-	}
-	fault(!names.MatchString(c.Name), "name", "must be 1 to 100 letters, digits, dots, dashes or underscores")
-	fault(!names.MatchString(c.Instance), "instance", "must be 1 to 100 letters, digits, dots, dashes or underscores")
+	var all faults.List
+	all.Add(c.Kafka.Validate())
+	const form = "must be 1 to 100 letters, digits, dots, dashes or underscores"
+	all.Field(!names.MatchString(c.Name), "deliveries.name", form)
+	all.Field(!names.MatchString(c.Instance), "deliveries.instance", form)
 	s := c.settings()
-	fault(c.Transitions && c.Refused != nil, "refused", "must be nil with transitions, which have no recipients")
-	fault(s.Attempts < 1, "attempts", "must be positive")
-	fault(s.FirstWait < 0, "first_wait", "must be positive")
-	fault(s.MaxWait < s.FirstWait, "max_wait", "must be at least first_wait")
-	fault(s.Timeout < 0, "timeout", "must be positive")
-	fault(s.Concurrency < 1, "concurrency", "must be positive")
-	fault(s.Queue < 1, "queue", "must be positive")
-	fault(s.Remember < 1, "remember", "must be positive")
-	fault(s.Rate < 0, "rate", "must not be negative")
-	fault(s.MaxAge < 0, "max_age", "must not be negative")
-	return errors.Join(faults...)
+	all.Field(c.Transitions && c.Refused != nil, "deliveries.refused",
+		"must be nil with transitions, which have no recipients")
+	all.Field(s.Attempts < 1, "deliveries.attempts", "must be positive")
+	all.Field(s.FirstWait < 0, "deliveries.first_wait", "must be positive")
+	all.Field(s.MaxWait < s.FirstWait, "deliveries.max_wait", "must be at least first_wait")
+	all.Field(s.Timeout < 0, "deliveries.timeout", "must be positive")
+	all.Field(s.Concurrency < 1, "deliveries.concurrency", "must be positive")
+	all.Field(s.Queue < 1, "deliveries.queue", "must be positive")
+	all.Field(s.Remember < 1, "deliveries.remember", "must be positive")
+	all.Field(s.Rate < 0, "deliveries.rate", "must not be negative")
+	all.Field(s.MaxAge < 0, "deliveries.max_age", "must not be negative")
+	return all.Err()
 }
 
 // Run passes deliveries to to until ctx ends. It returns when everything has stopped; deliveries

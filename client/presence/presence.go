@@ -33,6 +33,7 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/internal/connect"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -62,18 +63,14 @@ func (c Config) withDefaults() Config {
 // Validate reports all faults, joined.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	faults := []error{c.HTTP.Validate()}
-	fault := func(wrong bool, field, reason string) {
-		if wrong {
-			faults = append(faults, schemas.Invalid("presence."+field, reason))
-		}
-	}
-	fault(c.Attempts < 1, "attempts", "must be positive")
-	fault(c.FirstWait < 0, "first_wait", "must be positive")
-	fault(c.MaxWait < c.FirstWait, "max_wait", "must be at least first_wait")
-	fault(c.Timeout < 0, "timeout", "must be positive")
-	fault(c.PageSize < 1 || c.PageSize > 1000, "page_size", "must be between 1 and 1000")
-	return errors.Join(faults...)
+	var all faults.List
+	all.Add(c.HTTP.Validate())
+	all.Field(c.Attempts < 1, "presence.attempts", "must be positive")
+	all.Field(c.FirstWait < 0, "presence.first_wait", "must be positive")
+	all.Field(c.MaxWait < c.FirstWait, "presence.max_wait", "must be at least first_wait")
+	all.Field(c.Timeout < 0, "presence.timeout", "must be positive")
+	all.Field(c.PageSize < 1 || c.PageSize > 1000, "presence.page_size", "must be between 1 and 1000")
+	return all.Err()
 }
 
 // Client reads presence. Any goroutine may use it.

@@ -2,13 +2,13 @@ package canary
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -98,18 +98,14 @@ const minInterval = 5 * time.Second
 
 // Validate reports all faults, joined.
 func (c Config) Validate() error {
-	faults := []error{c.Ingest.Validate(), c.Reads.Validate()}
-	fault := func(wrong bool, field, reason string) {
-		if wrong {
-			faults = append(faults, schemas.Invalid(field, reason))
-		}
-	}
-	faults = append(faults, c.User.check("user", c.Log != nil), c.Silent.check("silent_user", c.Log != nil))
-	fault(c.User.key() == c.Silent.key(), "silent_user", "must be another user than user")
-	fault(c.User.named() != c.Silent.named() || c.User.Name.Tenant != c.Silent.Name.Tenant, "silent_user",
+	var all faults.List
+	all.Add(c.Ingest.Validate(), c.Reads.Validate())
+	all.Add(c.User.check("user", c.Log != nil), c.Silent.check("silent_user", c.Log != nil))
+	all.Field(c.User.key() == c.Silent.key(), "silent_user", "must be another user than user")
+	all.Field(c.User.named() != c.Silent.named() || c.User.Name.Tenant != c.Silent.Name.Tenant, "silent_user",
 		"must have a name of the tenant of user if that has one")
-	fault(c.Interval < minInterval || c.Interval > time.Hour, "interval", "must be between 5s and 1h")
-	fault(c.Timeout < 100*time.Millisecond || c.Timeout > time.Minute, "timeout", "must be between 100ms and 1m")
-	fault(c.Policy == nil, "policy", "must be set")
-	return errors.Join(faults...)
+	all.Field(c.Interval < minInterval || c.Interval > time.Hour, "interval", "must be between 5s and 1h")
+	all.Field(c.Timeout < 100*time.Millisecond || c.Timeout > time.Minute, "timeout", "must be between 100ms and 1m")
+	all.Field(c.Policy == nil, "policy", "must be set")
+	return all.Err()
 }

@@ -1,11 +1,11 @@
 package load
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,25 +39,18 @@ func Defaults() Settings {
 
 // Validate reports everything that is wrong, joined.
 func (s Settings) Validate() error {
-	var faults []error
-	fault := func(wrong bool, format string, args ...any) {
-		if wrong {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	fault(s.Users < 1 || s.Users > maxUsers, "users: must be between 1 and %d, is %d", maxUsers, s.Users)
-	fault(len(s.Tenants) > 0 && !s.Text, "tenant: only pipelines with --ids text have tenants")
+	var all faults.List
+	all.If(s.Users < 1 || s.Users > maxUsers, "users: must be between 1 and %d, is %d", maxUsers, s.Users)
+	all.If(len(s.Tenants) > 0 && !s.Text, "tenant: only pipelines with --ids text have tenants")
 	for _, tenant := range s.Tenants {
-		if err := schemas.CheckTenant("tenant", tenant); err != nil {
-			faults = append(faults, err)
-		}
+		all.Add(schemas.CheckTenant("tenant", tenant))
 	}
-	fault(s.First < 1, "first user: must be positive, is %d", s.First)
-	fault(s.Gateways < 1 || s.Gateways > 100, "gateways: must be between 1 and 100, is %d", s.Gateways)
-	fault(s.Interval != 0 && s.Interval < 100*time.Millisecond, "interval: must be 0 or at least 100ms, is %s", s.Interval)
-	fault(s.Pace <= 0, "pace: must be positive, is %g", s.Pace)
-	fault(s.Crashes < 0, "crashes: must not be negative, is %s", s.Crashes)
-	return errors.Join(faults...)
+	all.If(s.First < 1, "first user: must be positive, is %d", s.First)
+	all.If(s.Gateways < 1 || s.Gateways > 100, "gateways: must be between 1 and 100, is %d", s.Gateways)
+	all.If(s.Interval != 0 && s.Interval < 100*time.Millisecond, "interval: must be 0 or at least 100ms, is %s", s.Interval)
+	all.If(s.Pace <= 0, "pace: must be positive, is %g", s.Pace)
+	all.If(s.Crashes < 0, "crashes: must not be negative, is %s", s.Crashes)
+	return all.Err()
 }
 
 const (
