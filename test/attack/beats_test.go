@@ -40,8 +40,7 @@ func issued(t *testing.T, caller auth.Caller) string {
 	t.Helper()
 	config := auth.Defaults()
 	config.Secret, caller.Until = keys.Secret{Value: attackSecret}, time.Now().Add(time.Hour)
-	token := must.Get(auth.Issue(config, caller, time.Now()))(t)
-	return token
+	return must.Get(auth.Issue(config, caller, time.Now()))(t)
 }
 
 // with makes a request with a token.

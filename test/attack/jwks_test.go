@@ -83,8 +83,7 @@ func (i *keyServer) token() string {
 	defer i.mu.Unlock()
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{"sub": "1", "scope": "presence:read", "exp": time.Now().Add(time.Hour).Unix()})
 	token.Header["kid"] = i.kid
-	text := must.Get(token.SignedString(i.key))(i)
-	return text
+	return must.Get(token.SignedString(i.key))(i)
 }
 
 // readsAs is the status of a read with a token.

@@ -29,8 +29,7 @@ func absence(t *testing.T) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d := must.Get(time.ParseDuration(text))(t)
-	return d
+	return must.Get(time.ParseDuration(text))(t)
 }
 
 // TestAnAbsenceLongerThanTheHeartbeatsAreKept stops the detector, deletes all heartbeats and

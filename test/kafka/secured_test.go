@@ -82,8 +82,7 @@ func startSecured(t *testing.T, options ...string) *secured {
 
 func newIssuer(t *testing.T) *rsa.PrivateKey {
 	t.Helper()
-	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
-	return key
+	return must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 }
 
 func read(t *testing.T, file string) string {

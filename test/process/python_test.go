@@ -69,8 +69,7 @@ func pythonMessages(ctx context.Context, t *testing.T) []string {
 // example is the path of an example of the schemas.
 func example(t *testing.T, name string) string {
 	t.Helper()
-	path := must.Get(filepath.Abs(filepath.Join("..", "..", "schemas", "examples", name)))(t)
-	return path
+	return must.Get(filepath.Abs(filepath.Join("..", "..", "schemas", "examples", name)))(t)
 }
 
 // outputOf runs a command, which has to succeed.

@@ -183,8 +183,7 @@ func TestAFollowedReplayCountsItsRowsAndCompletesItsFiles(t *testing.T) {
 		}
 		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append(replay, more...)...)
 		complete := func() []string {
-			files := must.Get(filepath.Glob(filepath.Join(folder, "day=*", "changes-*.parquet")))(t)
-			return files
+			return must.Get(filepath.Glob(filepath.Join(folder, "day=*", "changes-*.parquet")))(t)
 		}
 		before := len(complete())
 		testkit.Until(t, "a file is complete while nothing comes", 30*time.Second, func() bool { return len(complete()) > before || !tool.Running() })

@@ -147,15 +147,15 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 		return nil
 	}
 	must.Do(j, j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, true, each))
-	all, written := 0, map[schemas.Transition]int{}
+	written := map[schemas.Transition]int{}
 	must.Do(j, j.reader.Read(j.Context(), schemas.Transitions, p, -1, -1, false, func(r *schemas.Record) error {
 		if t, err := schemas.DecodeTransition(r.Value); err == nil {
 			written[*t]++
 		}
-		all++
+		j.aborted++
 		return nil
 	}))
-	j.aborted += all - len(got)
+	j.aborted -= len(got)
 	j.compared += max(len(got), len(want))
 	for i := range got {
 		j.latest[got[i].User] = got[i]

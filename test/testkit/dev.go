@@ -175,8 +175,7 @@ func (h *Dev) read(path string, into any) {
 // States are what the batch read says; "hidden" for null.
 func (h *Dev) States(users ...schemas.UserID) map[schemas.UserID]string {
 	h.Helper()
-	all := must.Get(h.FetchStates(users...))(h)
-	return all
+	return must.Get(h.FetchStates(users...))(h)
 }
 
 // FetchStates is States; any goroutine may call it.
@@ -229,8 +228,7 @@ func (h *Dev) State(user schemas.UserID) string { h.Helper(); return h.States(us
 // User is what the read of one user says.
 func (h *Dev) User(user schemas.UserID) schemas.Presence {
 	h.Helper()
-	p := must.Get(h.FetchUser(user))(h)
-	return p
+	return must.Get(h.FetchUser(user))(h)
 }
 
 // FetchUser is User; any goroutine may call it.

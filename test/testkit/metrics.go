@@ -46,8 +46,7 @@ func (h *Dev) Metric(name string) float64 {
 	if found == nil {
 		h.Fatalf("there is no metric %s in\n%s", name, text)
 	}
-	value := must.Get(strconv.ParseFloat(string(found[1]), 64))(h)
-	return value
+	return must.Get(strconv.ParseFloat(string(found[1]), 64))(h)
 }
 
 // prefix is that of the topics.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 )
@@ -113,23 +114,14 @@ func TestMachineRestartedAtAnyRecordDoesWhatTheOracleDoes(t *testing.T) {
 
 func TestMachineDoesWhatTheOracleDoesOnHistoriesThatOnceWentWrong(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.json"))(t)
 	if len(files) < 5 {
 		t.Fatalf("%d histories are kept, must be at least 5", len(files))
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(file))(t)
+			h := must.Get(Parse(text))(t)
 			compareOn(t, Machine, h)
 			compareOn(t, RestartedAt(func(int) bool { return true }), h)
 		})
@@ -140,10 +132,7 @@ func TestAHistoryReadsBackFromItsText(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		h := fromSeed(seed)
-		again, err := Parse([]byte(h.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(Parse([]byte(h.String())))(t)
 		if again.String() != h.String() || len(again.Records) != len(h.Records) {
 			t.Fatalf("seed %d: read back as\n%s", seed, again)
 		}

@@ -102,7 +102,7 @@ type run struct {
 // handle passes a record to the detector and commits its effect.
 func (d *run) handle(r *schemas.Record) {
 	d.now = max(d.now, r.Time)
-	must(d.partition.Handle(r, &d.outbox))
+	check(d.partition.Handle(r, &d.outbox))
 	d.flush(r.Offset, r.Offset+1)
 }
 
@@ -113,7 +113,7 @@ func (d *run) flush(offset, next int64) {
 		switch o.Topic {
 		case schemas.Transitions:
 			t, err := schemas.DecodeTransition(o.Value)
-			must(err)
+			check(err)
 			d.transitions, d.published = append(d.transitions, *t), append(d.published, r)
 		case schemas.Statuses:
 			d.statuses, d.written = append(d.statuses, r), append(d.written, r)
@@ -127,7 +127,7 @@ func (d *run) flush(offset, next int64) {
 	}
 	for _, o := range d.outbox.Hints {
 		seen, err := schemas.DecodeSeen(o.Value)
-		must(err)
+		check(err)
 		d.seen = append(d.seen, seen)
 	}
 	for _, r := range d.outbox.Rejected {
@@ -149,12 +149,12 @@ func (d *run) noteUnsure(offset int64, r *schemas.Record) {
 		return
 	}
 	user, err := schemas.UserOfKey(r.Key)
-	must(err)
+	check(err)
 	status := &schemas.Status{}
 	before := d.unsureSince[user]
 	if r.Value != nil {
 		status, err = schemas.DecodeStatus(r.Value)
-		must(err)
+		check(err)
 		switch {
 		case status.State != schemas.Offline && status.UnsureEnded != (before != 0 && status.UnsureSince == 0):
 			panic(fmt.Sprintf("unsure since %d before, and the status of user %d is %+v", before, user, status))
@@ -195,7 +195,7 @@ func (d *run) begin() {
 	}
 	d.outbox, d.handled = stream.Outbox{}, false
 	d.partition = detector.NewPartition(d.config, d.log.Partition)
-	must(d.partition.Restore(context.Background(), d.commit, d.read))
+	check(d.partition.Restore(context.Background(), d.commit, d.read))
 }
 
 // compact drops records that have newer ones, and tombstones, as the broker does now and then.
@@ -259,7 +259,7 @@ func (d *run) read(_ context.Context, topic schemas.Topic, from, to int64, each 
 	return nil
 }
 
-func must(err error) {
+func check(err error) {
 	if err != nil {
 		panic(err)
 	}

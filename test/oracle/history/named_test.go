@@ -295,18 +295,18 @@ func TestEveryNamedStatusHasTheNameInTheTopicOfNames(t *testing.T) {
 		names := map[schemas.UserID]schemas.Name{}
 		for _, r := range d.names {
 			user, err := schemas.UserOfKey(r.Key)
-			must(err)
+			check(err)
 			delete(names, user)
 			if r.Value != nil {
 				n, err := schemas.DecodeUserName(r.Value)
-				must(err)
+				check(err)
 				names[user] = n.Name
 			}
 		}
 		for i := range d.statuses {
 			if value := d.statuses[i].Value; value != nil && !schemas.IsRulesKey(d.statuses[i].Key) && i > len(d.statuses)-20 {
 				s, err := schemas.DecodeStatus(value)
-				must(err)
+				check(err)
 				if s.Name != (schemas.Name{}) && !users.Is(s.User, s.Name) {
 					t.Fatalf("seed %d: the status of user %d has the name %v", seed, s.User, s.Name)
 				}
@@ -345,11 +345,11 @@ func (d *run) newestNames() map[schemas.UserID]schemas.Name {
 			continue
 		}
 		user, err := schemas.UserOfKey(d.statuses[i].Key)
-		must(err)
+		check(err)
 		delete(names, user)
 		if value := d.statuses[i].Value; value != nil {
 			s, err := schemas.DecodeStatus(value)
-			must(err)
+			check(err)
 			if s.Name != (schemas.Name{}) {
 				names[user] = s.Name
 			}
