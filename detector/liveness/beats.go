@@ -33,8 +33,11 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 	rows := f.Beats()
 	late := schemas.Millis(0)
 	m.held = 0
-	if m.gateways.lives[life].end == forwarded {
+	switch l := &m.gateways.lives[life]; {
+	case l.end == forwarded:
 		m.held = m.reconnectWindow
+	case l.lostAt != 0:
+		m.held = never / 2 // by a plan that is still to come
 	}
 	if f.ForwardedAt != 0 {
 		late = max(0, m.clock.now-f.ForwardedAt)

@@ -17,7 +17,7 @@ func (w *world) through(gateway string, epoch schemas.Millis, beats ...schemas.B
 // have moved: each case gives the records at which user 1 changes, with a restore and without.
 func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 	t.Parallel()
-	again := func(w *world, restore bool) (changes string) {
+	again := func(w *world, restore bool, next []byte) (changes string) {
 		if restore {
 			var c snapshot.Codec
 			w.m.Walk(&c)
@@ -33,7 +33,7 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 			}
 			w.out.Reset()
 			w.now += 250
-			w.record(schemas.AppendTick(nil))
+			w.record(next)
 		}
 		return changes
 	}
@@ -47,9 +47,36 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 				w.now += 600_000
 				w.record(schemas.AppendTick(nil))
 			}
-			return again(w, restore)
+			return again(w, restore, schemas.AppendTick(nil))
 		}
 		if a, b := outages(false), outages(true); a == "" || a != b {
+			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
+		}
+	})
+	t.Run("a beat of somebody idle through a gateway that drains", func(t *testing.T) {
+		drain := func(restore bool) string {
+			p := Defaults()
+			p.IdleAfter = p.OnlineTTL + p.OfflineDebounce + 10*time.Second
+			w := newWorld(t, p)
+			beat := func(after, idle schemas.Millis) {
+				w.now += after
+				w.through("drains", 1, schemas.Beat{User: 1, Device: 7, Kind: schemas.Mobile, Idle: idle})
+			}
+			head := schemas.FrameHead{Gateway: "drains", GatewayEpoch: 1, Draining: true}
+			drains := schemas.AppendFrame(nil, head, nil)
+			upTo := func(after schemas.Millis) {
+				for ; w.now < start+after; w.now += 100 {
+					w.record(drains)
+				}
+			}
+			beat(0, 0)
+			upTo(44_900)
+			beat(0, 0)
+			upTo(45_400)    // the timer of the first beat is set again, for when the user is unsure
+			beat(0, 10_000) // and idle before that
+			return again(w, restore, drains)
+		}
+		if a, b := drain(false), drain(true); a == "" || a != b {
 			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
 		}
 	})
@@ -93,7 +120,7 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 			w.record(schemas.AppendPolicy(nil, p))
 			w.now += 1000
 			w.record(schemas.AppendTick(nil))
-			return again(w, restore)
+			return again(w, restore, schemas.AppendTick(nil))
 		}
 		if a, b := stop(false), stop(true); a == "" || a != b {
 			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
