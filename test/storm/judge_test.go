@@ -49,11 +49,25 @@ type judgement struct {
 	hash                                  hash.Hash                         // of the event ids, by partition, in order
 }
 
+func (s *storm) judgement() *judgement {
+	return &judgement{storm: s, garbage: map[place]bool{}, misrouted: map[beatOf]bool{}, forwarded: map[beatOf]int{},
+		latest: map[schemas.UserID]schemas.Transition{}, shown: map[schemas.UserID]schemas.Millis{}, hash: sha256.New()}
+}
+
+// take notes what statuses must say after a transition.
+func (j *judgement) take(t *schemas.Transition) {
+	j.latest[t.User] = *t
+	if t.Visibility == schemas.Nobody {
+		delete(j.shown, t.User)
+	} else if t.Cause == schemas.VisibilityChange {
+		j.shown[t.User] = t.At
+	}
+}
+
 // judge holds everything that was committed to what is in the heartbeats.
 func (s *storm) judge() {
 	s.Helper()
-	j := &judgement{storm: s, garbage: map[place]bool{}, misrouted: map[beatOf]bool{}, forwarded: map[beatOf]int{},
-		latest: map[schemas.UserID]schemas.Transition{}, shown: map[schemas.UserID]schemas.Millis{}, hash: sha256.New()}
+	j := s.judgement()
 	var heartbeats int
 	for p, committed := range s.committed() {
 		records := j.heartbeats(int32(p), committed)
@@ -158,12 +172,7 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 	j.aborted -= len(got)
 	j.compared += max(len(got), len(want))
 	for i := range got {
-		j.latest[got[i].User] = got[i]
-		if got[i].Visibility == schemas.Nobody {
-			delete(j.shown, got[i].User)
-		} else if got[i].Cause == schemas.VisibilityChange {
-			j.shown[got[i].User] = got[i].At
-		}
+		j.take(&got[i])
 		id := got[i].EventID()
 		j.hash.Write(id[:])
 	}
@@ -195,7 +204,7 @@ func (j *judgement) differ(got, want []schemas.Transition, written map[schemas.T
 func (j *judgement) statuses(p int32) {
 	j.Helper()
 	last := map[schemas.UserID]schemas.Status{} // a tombstone is none
-	err := j.reader.Read(j.Context(), schemas.Statuses, p, -1, -1, true, func(r *schemas.Record) error {
+	must.Do(j, j.reader.Read(j.Context(), schemas.Statuses, p, -1, -1, true, func(r *schemas.Record) error {
 		if schemas.IsRulesKey(r.Key) {
 			return nil
 		}
@@ -212,8 +221,7 @@ func (j *judgement) statuses(p int32) {
 			j.isCalled(fmt.Sprintf("record %d of the statuses, partition %d,", r.Offset, p), user, status.Name)
 		}
 		return nil
-	})
-	must.Do(j, err)
+	}))
 	for user, t := range j.latest {
 		if schemas.PartitionOf(user, stormPartitions) != p {
 			continue

@@ -351,7 +351,7 @@ func (l *lossyStorm) allSilent() bool {
 
 func (l *lossyStorm) judge() {
 	l.Helper()
-	j := &judgement{storm: l.storm, latest: map[schemas.UserID]schemas.Transition{}}
+	j := l.judgement()
 	l.saysAll(j)
 	users := map[schemas.UserID][]schemas.Transition{}
 	events := map[string]bool{}
@@ -364,7 +364,7 @@ func (l *lossyStorm) judge() {
 			}
 			j.isCalled("a change", t.User, t.Name)
 			users[t.User] = append(users[t.User], t)
-			j.latest[t.User] = t
+			j.take(&t)
 		}
 		j.statuses(p)
 		if l.people != nil {
