@@ -31,7 +31,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15800, 13950},
 	"lastseen": {8600, 8350},
 	"schemas":  {3050, 2150},
-	"test":     {0, 28900},
+	"test":     {0, 28950},
 	"tools":    {5650, 2100},
 }
 

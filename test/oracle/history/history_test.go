@@ -162,11 +162,27 @@ func withForwards(h *History) *History {
 	return h
 }
 
-func TestMachineDoesWhatTheOracleDoesWithForwardedFrames(t *testing.T) {
+// withDrains has gateways that drain and go on, and users who are about to count as idle when their devices leave.
+func withDrains(h *History) *History {
+	p := &h.Settings
+	p.IdleAfter = max(p.IdleAfter, p.OnlineTTL+p.OfflineDebounce)
+	margin := (p.IdleAfter - p.OnlineTTL - p.OfflineDebounce).Milliseconds()
+	for i := range h.Records {
+		r := &h.Records[i]
+		r.Draining = r.Draining || r.Gateway != ""
+		for j := range r.Rows {
+			r.Rows[j].Idle = max(0, [...]int64{0, margin, margin - 1, margin - grid}[(i+j)%4])
+		}
+	}
+	return h
+}
+
+func TestMachineDoesWhatTheOracleDoesWithForwardedFramesAndDrains(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 1500) {
 		for _, impl := range []Impl{Machine, RestartedAt(func(i int) bool { return i%9 == 0 })} {
 			compareOn(t, impl, withForwards(fromSeed(seed)))
+			compareOn(t, impl, withDrains(unbounded(seed)))
 		}
 	}
 }
