@@ -67,7 +67,7 @@ type Machine struct {
 	longestAway     presence // of all timings
 	lateness        presence
 	reconnectWindow presence
-	held            presence // how much longer devices of the frame may stay: they were forwarded, or their gateway is lost
+	held            presence // how much longer devices of the frame may stay: forwarded, or their gateway is lost
 	reach           presence // how far back a report can still matter
 	foresight       presence // how much earlier frames matter for finding duplicates
 	cohortStep      int64    // microseconds between two releases

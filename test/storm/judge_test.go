@@ -232,7 +232,8 @@ func (j *judgement) statuses(p int32) {
 			want = 0
 		}
 		if got := status.Version; got != want && (want == 0 || got < want || !withoutTransition(got)) {
-			j.Errorf("the status of user %d has version %d, must have %d (0: a tombstone) after\n  %s", user, got, want, testkit.InWords(&t))
+			j.Errorf("the status of user %d has version %d, must have %d (0: a tombstone) after\n  %s",
+				user, got, want, testkit.InWords(&t))
 		}
 		if status.ShownAt != j.shown[user] {
 			j.Errorf("the status of user %d says a show at %d, must say %d (0: none)", user, status.ShownAt, j.shown[user])

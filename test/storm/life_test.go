@@ -207,8 +207,8 @@ func (d *detectorProcess) ended() {
 	d.count("sessions ended", strings.Count(log, "the session ended"))
 	d.count("hanging transactions", strings.Count(log, "a transaction of this process hangs"))
 	log = d.unexpected(log)
-	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "log was truncated", "retention has overtaken",
-		"records are missing", "a task failed"} {
+	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "log was truncated",
+		"retention has overtaken", "records are missing", "a task failed"} {
 		if i := strings.Index(log, bad); i >= 0 {
 			d.Errorf("%s said:\n%s", d.instance, testkit.Tail(log[i:min(len(log), i+2000)], 2000))
 		}

@@ -47,7 +47,8 @@ func (s Settings) Validate() error {
 	}
 	all.If(s.First < 1, "first user: must be positive, is %d", s.First)
 	all.If(s.Gateways < 1 || s.Gateways > 100, "gateways: must be between 1 and 100, is %d", s.Gateways)
-	all.If(s.Interval != 0 && s.Interval < 100*time.Millisecond, "interval: must be 0 or at least 100ms, is %s", s.Interval)
+	all.If(s.Interval != 0 && s.Interval < 100*time.Millisecond,
+		"interval: must be 0 or at least 100ms, is %s", s.Interval)
 	all.If(s.Pace <= 0, "pace: must be positive, is %g", s.Pace)
 	all.If(s.Crashes < 0, "crashes: must not be negative, is %s", s.Crashes)
 	return all.Err()
