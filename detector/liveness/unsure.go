@@ -26,7 +26,7 @@ func (m *Machine) unheardFrom(u *user) presence {
 		case l.lostAt == 0:
 			return never
 		case l.closedAt != 0:
-			since = m.clock.at(l.closedAt)
+			since = min(since, m.clock.at(l.closedAt))
 		}
 		if from == never || since > from {
 			from = since

@@ -19,7 +19,7 @@ func (w *world) unheardFrom(u *user) millis {
 		case r.life.closedAt == 0:
 			latest = max(latest, w.presentUntil(u, r))
 		default:
-			latest = max(latest, w.presence(r.life.closedAt))
+			latest = max(latest, min(w.presentUntil(u, r), w.presence(r.life.closedAt)))
 		}
 	}
 	return latest

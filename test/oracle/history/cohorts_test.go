@@ -53,6 +53,21 @@ func TestNobodyIsUnsureWhoIsHeardThroughAnOlderProcessOfAGateway(t *testing.T) {
 	}
 }
 
+func TestAUserStaysUnsureWhenFramesNoLongerContinueTheLifeOfADrainedGateway(t *testing.T) {
+	t.Parallel()
+	h := &History{Settings: liveness.Defaults(), Partitions: 1}
+	h.Records = []Record{{Gateway: "g", Epoch: 10, Draining: true, Rows: []Row{{User: 1, Device: 1, Kind: schemas.Mobile}}}}
+	for i := range 26 { // a bye of a device that is not present has the status judged
+		h.Records = append(h.Records, Record{After: 4000, Gateway: "g", Epoch: 10, Draining: i < 12,
+			Rows: []Row{{User: 1, Device: 2, Kind: schemas.Mobile, Bye: true}}})
+	}
+	for _, unsure := range [][]oracle.Unsure{oracle.RunUnsure(h.Log()), Runs{}.Unsure(h.Log())} {
+		if want := []oracle.Unsure{{User: 1, Offset: 12, Since: usualStart}, {User: 1, Offset: 19}}; !slices.Equal(unsure, want) {
+			t.Errorf("unsure %+v, must be %+v", unsure, want)
+		}
+	}
+}
+
 // ofManyGateways is the history of one of 512 partitions in which a quarter of the gateways are lost at once.
 func ofManyGateways(partition int32) *History {
 	const gateways, usersEach, partitions = 40, 5, 512

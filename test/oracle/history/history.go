@@ -214,7 +214,8 @@ func (h *History) String() string {
 		return err.Error()
 	}
 	text := `{"Settings":` + string(settings) + `,"Start":` + itoa(h.Start) + `,"Offset":` + itoa(h.Offset) +
-		`,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Text":` + strconv.FormatBool(h.Text) + `,"Records":[`
+		`,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Text":` + strconv.FormatBool(h.Text) +
+		`,"MostDue":` + strconv.Itoa(h.MostDue) + `,"Records":[`
 	for i := range h.Records {
 		record, err := json.Marshal(&h.Records[i])
 		if err != nil {

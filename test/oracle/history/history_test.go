@@ -182,7 +182,7 @@ func TestMachineDoesWhatTheOracleDoesWithForwardedFramesAndDrains(t *testing.T) 
 	for seed := range seeds(t, 1500) {
 		for _, impl := range []Impl{Machine, RestartedAt(func(i int) bool { return i%9 == 0 })} {
 			compareOn(t, impl, withForwards(fromSeed(seed)))
-			compareOn(t, impl, withDrains(unbounded(seed)))
+			compareOn(t, impl, withDrains(fromSeed(seed)))
 		}
 	}
 }
