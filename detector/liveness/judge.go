@@ -127,6 +127,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 	m.lookAhead(u, p)
 	hidden := visibility == schemas.Nobody
 	if hidden == u.hidden {
+		m.settleStatus(u)
 		return
 	}
 	kinds := u.kinds

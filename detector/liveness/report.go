@@ -25,17 +25,11 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		m.refill(u)
 	}
 	why := event{device: beat.Device, row: true}
-	switch {
-	case at+m.presentFor <= m.evaluated:
+	switch over := at+m.presentFor <= m.evaluated; {
+	case over, beat.Bye && !m.bye(u, beat.Device, b, life), !beat.Bye && !m.heard(u, beat, b, life, &why):
+		m.settleStatus(u)
 		return
-	case beat.Bye:
-		if !m.bye(u, beat.Device, b, life) {
-			m.settleStatus(u)
-			return
-		}
-	case !m.heard(u, beat, b, life, &why):
-		return
-	default:
+	case !beat.Bye:
 		idle := presence(beat.Idle)
 		why.active = m.idleAfter == 0 || idle < m.idleAfter && at-idle+m.idleAfter > m.evaluated
 	}

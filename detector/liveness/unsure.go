@@ -44,7 +44,7 @@ func (m *Machine) unsureAt(u *user) presence {
 func (m *Machine) updateUnsure(u *user) {
 	switch {
 	case u.unsureSince == 0:
-		if m.unsureAt(u) <= m.handled() {
+		if max(m.unsureAt(u), m.clock.at(m.floor(u))) <= m.handled() {
 			u.unsureSince, u.dirty = m.unsureFrom(u), true
 		}
 	case m.unheardFrom(u) > m.handled():

@@ -31,7 +31,7 @@ func (w *world) updateUnsure(u *user) {
 	switch {
 	case u.unsureSince != 0 && from > w.reached:
 		u.unsureSince, u.dirty = 0, true
-	case u.unsureSince == 0 && from != never && from+unsureAfter <= w.reached:
+	case u.unsureSince == 0 && from != never && max(from+unsureAfter, w.presence(w.of(u).from)) <= w.reached:
 		u.unsureSince, u.dirty = w.shown[u.id], true
 		for _, r := range u.reports {
 			u.unsureSince = max(u.unsureSince, r.seen, r.life.endedAt)

@@ -69,6 +69,7 @@ func TestMachineWritesUnsureUsersAsTheOracleDoesHoweverOftenItIsKilled(t *testin
 		times += compareUnsure(t, h, Runs{})
 		compareUnsure(t, h, killed(seed))
 		compareUnsure(t, withLosses(h, seed), killed(seed))
+		compareUnsure(t, withPolicies(withDrains(h), seed), killed(seed))
 	}
 	if times < 100 {
 		t.Errorf("users became unsure %d times", times)
