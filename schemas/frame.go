@@ -39,7 +39,12 @@ const (
 	fieldKeyID        protowire.Number = 23
 	fieldMAC          protowire.Number = 24
 	fieldForwardedAt  protowire.Number = 25
+	fieldConnection   protowire.Number = 26
+	fieldBegins       protowire.Number = 27
+	fieldEnds         protowire.Number = 28
 )
+
+const lastBeatKind = pb.BeatKind_BEAT_KIND_LOST
 
 // Beat is one row of a frame.
 type Beat struct {
@@ -49,7 +54,13 @@ type Beat struct {
 	Bye    bool
 	Age    Millis // from the arrival of the beat at the gateway to the sending of the frame
 	Idle   Millis // since the user last touched the device
+	// Connection is what the row is about; 0: none. A beat with one says that the connection is open.
+	Connection ConnectionID
+	Lost       bool // the connection broke
 }
+
+// ConnectionID tells the connections of one device through one gateway apart.
+type ConnectionID uint32
 
 // Frame is a decoded record of the heartbeats topic. Its columns alias the bytes that it was
 // decoded from, so it is valid only while they are unchanged. Not safe for concurrent use.
@@ -63,6 +74,8 @@ type Frame struct {
 	// ForwardedAt is the log time of the record that the beats of a forwarded frame were written with. Their ages
 	// count up to then; 0: up to this record.
 	ForwardedAt Millis
+	// Between a frame that Begins and one that Ends the gateway names all its open connections of the partition.
+	Begins, Ends bool
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
@@ -86,6 +99,7 @@ type Frame struct {
 	change                                    bool // the frame may change a user or a policy
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
+	connections                               []byte
 	named                                     []byte // the rest of the frame from the first name on; nil: no names
 }
 
@@ -142,7 +156,7 @@ func generated(value []byte) (message *pb.Frame, signed []byte, err error) {
 		message.DeviceKind[i] = KnownKind(kind)
 	}
 	for i, kind := range message.BeatKind {
-		if kind != pb.BeatKind_BEAT_KIND_BEAT && kind != pb.BeatKind_BEAT_KIND_BYE {
+		if kind < 0 || kind > lastBeatKind {
 			return nil, nil, Invalid(rowField("beat_kind", i), "unknown kind "+strconv.Itoa(int(kind)))
 		}
 	}
@@ -160,10 +174,10 @@ func (f *Frame) reset() {
 		return
 	}
 	f.Gateway, f.GatewayEpoch, f.Sequence = nil, 0, 0
-	f.Draining, f.Tick, f.Forwarded, f.ForwardedAt = false, false, false, 0
+	f.Draining, f.Tick, f.Forwarded, f.ForwardedAt, f.Begins, f.Ends = false, false, false, 0, false, false
 	f.KeyID, f.MAC, f.Signed, f.SealedAt = nil, nil, nil, 0
 	f.version, f.rows = 0, 0
-	f.users, f.devices, f.kinds, f.beats, f.ages, f.idles, f.named = nil, nil, nil, nil, nil, nil, nil
+	f.users, f.devices, f.kinds, f.beats, f.ages, f.idles, f.connections, f.named = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // scan finds the fields. It reports false for anything unusual, a malformed value included.
@@ -204,6 +218,10 @@ func (f *Frame) scan(value []byte) (usual bool) {
 				f.ForwardedAt = Millis(v)
 			case fieldSealedAt:
 				f.SealedAt = Millis(v)
+			case fieldBegins:
+				f.Begins = v != 0
+			case fieldEnds:
+				f.Ends = v != 0
 			case fieldDeviceKind, fieldBeatKind, fieldAge, fieldIdle:
 				return false // columns that are not packed
 			}
@@ -239,11 +257,13 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 	case fieldDeviceKind:
 		return column(&f.kinds, allBelow(v, byte(len(Kinds))+1))
 	case fieldBeatKind:
-		return column(&f.beats, allBelow(v, 2))
+		return column(&f.beats, allBelow(v, byte(lastBeatKind)+1))
 	case fieldAge:
 		return column(&f.ages, shortVarints(v))
 	case fieldIdle:
 		return column(&f.idles, shortVarints(v))
+	case fieldConnection:
+		return column(&f.connections, len(v)%4 == 0)
 	case fieldVisibility:
 		return f.VisibilityUser == 0 && f.takeVisibility(v)
 	case fieldErasure:
@@ -326,6 +346,10 @@ func (f *Frame) check() error {
 		return f.unequal("age_ms", ages)
 	case unequal(idles):
 		return f.unequal("idle_ms", idles)
+	case len(f.connections)%4 != 0 || unequal(len(f.connections)/4):
+		return f.unequal("connection_id", len(f.connections)/4)
+	case (f.Begins || f.Ends) && !f.ofProcess():
+		return Invalid("replacement_begins", "goes with gateway_id and gateway_epoch_ms")
 	}
 	for i := range f.rows {
 		if int64(binary.LittleEndian.Uint64(f.users[8*i:])) <= 0 {
@@ -341,6 +365,9 @@ func (f *Frame) check() error {
 	if i := firstAbove(f.idles, uint64(MaxIdle)); i >= 0 {
 		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
 	}
+	if err := f.checkConnections(); err != nil {
+		return err
+	}
 	if err := f.checkSigned(); err != nil {
 		return err
 	}
@@ -353,6 +380,24 @@ func (f *Frame) check() error {
 		}
 	}
 	return f.checkNames()
+}
+
+// ofProcess reports whether the frame names a process of a gateway, which may hold connections.
+func (f *Frame) ofProcess() bool { return len(f.Gateway) > 0 && f.GatewayEpoch != 0 }
+
+// checkConnections is check for rows of connections.
+func (f *Frame) checkConnections() error {
+	for i := 0; i < len(f.connections); i += 4 {
+		if binary.LittleEndian.Uint32(f.connections[i:]) != 0 && !f.ofProcess() {
+			return Invalid(rowField("connection_id", i/4), "goes with gateway_id and gateway_epoch_ms")
+		}
+	}
+	for i, kind := range f.beats {
+		if kind == byte(lastBeatKind) && (len(f.connections) == 0 || binary.LittleEndian.Uint32(f.connections[4*i:]) == 0) {
+			return Invalid(rowField("connection_id", i), "must be set where beat_kind is LOST")
+		}
+	}
+	return nil
 }
 
 // checkChange is check for what the frame changes.

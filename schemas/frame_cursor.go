@@ -31,18 +31,21 @@ func (c *Cursor) Next(beat *Beat) bool {
 	c.row++
 	beat.User = UserID(binary.LittleEndian.Uint64(f.users[8*i:]))
 	beat.Device = DeviceID(binary.LittleEndian.Uint32(f.devices[4*i:]))
-	beat.Kind, beat.Bye, beat.Age, beat.Idle = Other, false, 0, 0
+	beat.Kind, beat.Bye, beat.Lost, beat.Age, beat.Idle, beat.Connection = Other, false, false, 0, 0, 0
 	if len(f.kinds) > 0 && f.kinds[i] != 0 {
 		beat.Kind = DeviceKind(f.kinds[i])
 	}
 	if len(f.beats) > 0 {
-		beat.Bye = f.beats[i] == byte(pb.BeatKind_BEAT_KIND_BYE)
+		beat.Bye, beat.Lost = f.beats[i] == byte(pb.BeatKind_BEAT_KIND_BYE), f.beats[i] == byte(lastBeatKind)
 	}
 	if len(f.ages) > 0 {
 		beat.Age, c.age = varintAt(f.ages, c.age)
 	}
 	if len(f.idles) > 0 {
 		beat.Idle, c.idle = varintAt(f.idles, c.idle)
+	}
+	if len(f.connections) > 0 {
+		beat.Connection = ConnectionID(binary.LittleEndian.Uint32(f.connections[4*i:]))
 	}
 	return true
 }

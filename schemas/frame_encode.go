@@ -2,8 +2,11 @@ package schemas
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
 // FrameHead holds the fields of a frame besides its beats.
@@ -14,6 +17,7 @@ type FrameHead struct {
 	Draining     bool
 	Forwarded    bool
 	ForwardedAt  Millis // of a forwarded frame: see Frame
+	Begins, Ends bool   // of a replacement: see Frame
 }
 
 // AppendFrame appends the encoding of a frame to dst. It does not check values: the caller must
@@ -41,6 +45,18 @@ func AppendFrame(dst []byte, head FrameHead, beats []Beat) []byte {
 	if head.ForwardedAt != 0 {
 		dst = appendVarint(dst, fieldForwardedAt, uint64(head.ForwardedAt))
 	}
+	if slices.ContainsFunc(beats, func(b Beat) bool { return b.Connection != 0 }) {
+		dst = appendColumn(dst, fieldConnection, uint64(4*len(beats)))
+		for i := range beats {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(beats[i].Connection))
+		}
+	}
+	if head.Begins {
+		dst = appendVarint(dst, fieldBegins, 1)
+	}
+	if head.Ends {
+		dst = appendVarint(dst, fieldEnds, 1)
+	}
 	return dst
 }
 
@@ -50,7 +66,7 @@ func appendColumns(dst []byte, beats []Beat) []byte {
 	var ages, idles, ageBytes, idleBytes int
 	for i := range beats {
 		b := &beats[i]
-		byes = byes || b.Bye
+		byes = byes || b.Bye || b.Lost
 		ages |= int(b.Age)
 		idles |= int(b.Idle)
 		ageBytes += protowire.SizeVarint(uint64(b.Age))
@@ -72,9 +88,12 @@ func appendColumns(dst []byte, beats []Beat) []byte {
 	if byes {
 		dst = appendColumn(dst, fieldBeatKind, n)
 		for i := range beats {
-			if beats[i].Bye {
-				dst = append(dst, 1)
-			} else {
+			switch {
+			case beats[i].Bye:
+				dst = append(dst, byte(pb.BeatKind_BEAT_KIND_BYE))
+			case beats[i].Lost:
+				dst = append(dst, byte(lastBeatKind))
+			default:
 				dst = append(dst, 0)
 			}
 		}

@@ -54,7 +54,7 @@ func unusualFrames() [][]byte {
 		with(user, device, column(7, 0x83, 0x00)),                                              // over-long varint
 		with(user, device, column(7, 99)),                                                      // kind from the future
 		with(user, device, column(7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1)), // negative kind
-		with(user, device, column(8, 2)),                                                       // beat kind from the future
+		with(user, device, column(8, 3)),                                                       // beat kind from the future
 		with(user, device, column(9, 0x80, 0x80, 0x80, 0x80, 0x10)),                            // age beyond 32 bits, reads as 0
 		with(user, device, column(9, 0x80, 0xb8, 0x99, 0x29)),                                  // age of 24 h
 		with(user, device, column(9, 0x81, 0xb8, 0x99, 0x29)),                                  // and a millisecond more
@@ -93,7 +93,7 @@ func unusualFrames() [][]byte {
 		join(key, []byte{0xc2, 0x81, 0x00, 16}, make([]byte, 16)),         // an over-long tag
 		join(varint(tag(nil, 7, protowire.VarintType), 3), key, mac),      // signed, for the slow path
 		join(key, varint(tag(nil, 24, protowire.VarintType), 3), mac),     // of another wire type
-		join(key, column(28, mac...)), join(key, mac, column(28, mac...)), // the bytes of a MAC in another field
+		join(key, column(29, mac...)), join(key, mac, column(29, mac...)), // the bytes of a MAC in another field
 		column(23, 0xff), join(column(23, make([]byte, 513)...), mac),
 		{0x80, 0x01, 1}, join(column(23, 'k'), mac), join(varint([]byte{0x80, 0x01}, 1<<63), column(23, 'k'), mac)} {
 		frames = append(frames, with(user, device, signed), with(signed, user, device))

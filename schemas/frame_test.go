@@ -39,12 +39,19 @@ func TestAFrameReadsBackAsItWasWritten(t *testing.T) {
 		if want.Gateway != "" {
 			want.GatewayEpoch = Millis(rapid.Int64Range(1, 1<<62).Draw(t, "epoch"))
 			want.Draining = rapid.Bool().Draw(t, "draining")
+			want.Begins, want.Ends = rapid.Bool().Draw(t, "begins"), rapid.Bool().Draw(t, "ends")
+			for i := range want.Beats {
+				b := &want.Beats[i]
+				b.Connection = ConnectionID(rapid.OneOf(rapid.Just(uint32(0)), rapid.Uint32()).Draw(t, "connection"))
+				b.Lost = !b.Bye && b.Connection != 0 && rapid.Bool().Draw(t, "lost")
+			}
 		}
 		if len(want.Beats) == 0 {
 			want.Beats = nil
 		}
 		head := FrameHead{Gateway: GatewayID(want.Gateway), GatewayEpoch: want.GatewayEpoch, Sequence: want.Sequence,
-			Draining: want.Draining, Forwarded: want.Forwarded, ForwardedAt: want.ForwardedAt}
+			Draining: want.Draining, Forwarded: want.Forwarded, ForwardedAt: want.ForwardedAt,
+			Begins: want.Begins, Ends: want.Ends}
 		value := AppendFrame([]byte("before"), head, want.Beats)[len("before"):]
 		got, err := byHand(value)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -103,8 +110,16 @@ func TestWhatIsWrongWithAFrameIsNamed(t *testing.T) {
 			"user_id[0]: must be between 1 and 9223372036854775807"},
 		{"a device id of zero", encoded(&pb.Frame{UserId: one, DeviceId: []uint32{0}}), "invalid_device_id",
 			"device_id[0]: must be between 1 and 4294967295"},
-		{"a beat kind from the future", encoded(&pb.Frame{UserId: one, DeviceId: dev, BeatKind: []pb.BeatKind{2}}), "invalid_argument",
-			"beat_kind[0]: unknown kind 2"},
+		{"a beat kind from the future", encoded(&pb.Frame{UserId: one, DeviceId: dev, BeatKind: []pb.BeatKind{3}}), "invalid_argument",
+			"beat_kind[0]: unknown kind 3"},
+		{"a connection of no process", encoded(&pb.Frame{GatewayId: "gw", UserId: one, DeviceId: dev, ConnectionId: dev}), "invalid_argument",
+			"connection_id[0]: goes with gateway_id and gateway_epoch_ms"},
+		{"no connection lost", encoded(&pb.Frame{GatewayId: "gw", GatewayEpochMs: 1, UserId: one, DeviceId: dev, BeatKind: []pb.BeatKind{2}}), "invalid_argument",
+			"connection_id[0]: must be set where beat_kind is LOST"},
+		{"too few connections", encoded(&pb.Frame{GatewayId: "gw", GatewayEpochMs: 1, UserId: []int64{1, 2}, DeviceId: []uint32{1, 1}, ConnectionId: dev}),
+			"unequal_columns", "connection_id: has 1 rows where user_id has 2"},
+		{"a replacement by nobody", encoded(&pb.Frame{ReplacementEnds: true}), "invalid_argument",
+			"replacement_begins: goes with gateway_id and gateway_epoch_ms"},
 		{"an age of more than a day", encoded(&pb.Frame{UserId: one, DeviceId: dev, AgeMs: []uint32{86_400_001}}), "invalid_argument",
 			"age_ms[0]: must be at most 86400000 (24 hours)"},
 		{"an idleness of more than 30 days", encoded(&pb.Frame{UserId: one, DeviceId: dev, IdleMs: []uint32{2_592_000_001}}), "invalid_argument",

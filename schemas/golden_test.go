@@ -70,9 +70,14 @@ func goldenFrames() []goldenFrame {
 	}
 	signedBeats, ofGateway := signed(AppendFrame(nil, head, beats), full, "g:0a1b2c3d:acme")
 	signedHide, ofControl := signed(AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}, "c:0a1b2c3d")
+	connections := gateway
+	connections.Begins, connections.Ends = true, true
+	connections.Beats = []Beat{beats[0], {User: 2, Device: 8, Kind: Web, Connection: 1, Idle: 60_000},
+		{User: 3, Device: 9, Kind: Web, Connection: 1<<32 - 1, Lost: true, Age: 20}, {User: 4, Device: 1, Kind: Bot, Connection: 5, Bye: true}}
 	return []goldenFrame{
 		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
 		{"frame-v1-beats", AppendFrame(nil, head, beats), full},
+		{"frame-v1-connections", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Begins: true, Ends: true}, connections.Beats), connections},
 		{"frame-v1-alive", AppendFrame(nil, head, nil), gateway},
 		{"frame-v1-draining", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Draining: true}, nil), draining},
 		{"frame-v1-forwarded", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Forwarded: true}, beats[:1]), forwarded},

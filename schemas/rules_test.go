@@ -15,6 +15,7 @@ type contents struct {
 	GatewayEpoch              Millis
 	Sequence                  uint64
 	Draining, Tick, Forwarded bool
+	Begins, Ends              bool
 	ForwardedAt               Millis
 	VisibilityUser            UserID
 	Visibility                Visibility
@@ -43,12 +44,17 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	rows := len(m.UserId)
 	ok := rows <= 4000 && len(m.DeviceId) == rows && len(m.GatewayId) <= 128
-	for _, column := range []int{len(m.DeviceKind), len(m.BeatKind), len(m.AgeMs), len(m.IdleMs)} {
+	for _, column := range []int{len(m.DeviceKind), len(m.BeatKind), len(m.AgeMs), len(m.IdleMs), len(m.ConnectionId)} {
 		ok = ok && (column == rows || column == 0)
 	}
 	ok = ok && !slices.ContainsFunc(m.UserId, func(id int64) bool { return id < 1 })
 	ok = ok && !slices.Contains(m.DeviceId, 0)
-	ok = ok && !slices.ContainsFunc(m.BeatKind, func(k pb.BeatKind) bool { return k != 0 && k != 1 })
+	ok = ok && !slices.ContainsFunc(m.BeatKind, func(k pb.BeatKind) bool { return k < 0 || k > 2 })
+	process := m.GatewayId != "" && m.GatewayEpochMs != 0
+	ok = ok && (process || !m.ReplacementBegins && !m.ReplacementEnds && !slices.ContainsFunc(m.ConnectionId, func(c uint32) bool { return c != 0 }))
+	for i, kind := range m.BeatKind {
+		ok = ok && (kind != pb.BeatKind_BEAT_KIND_LOST || i < len(m.ConnectionId) && m.ConnectionId[i] != 0)
+	}
 	ok = ok && !slices.ContainsFunc(m.AgeMs, func(ms uint32) bool { return ms > 24*3600*1000 })
 	ok = ok && !slices.ContainsFunc(m.IdleMs, func(ms uint32) bool { return ms > 30*24*3600*1000 })
 	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs >= 0)
@@ -98,6 +104,7 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
 		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded, ForwardedAt: Millis(m.ForwardedAtMs),
+		Begins: m.ReplacementBegins, Ends: m.ReplacementEnds,
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce, TenantPolicy: ofTenant,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
 		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Names: names}
@@ -107,13 +114,16 @@ func byGenerated(value []byte) (contents, bool) {
 			b.Kind = m.DeviceKind[i]
 		}
 		if len(m.BeatKind) > 0 {
-			b.Bye = m.BeatKind[i] == pb.BeatKind_BEAT_KIND_BYE
+			b.Bye, b.Lost = m.BeatKind[i] == pb.BeatKind_BEAT_KIND_BYE, m.BeatKind[i] == pb.BeatKind_BEAT_KIND_LOST
 		}
 		if len(m.AgeMs) > 0 {
 			b.Age = Millis(m.AgeMs[i])
 		}
 		if len(m.IdleMs) > 0 {
 			b.Idle = Millis(m.IdleMs[i])
+		}
+		if len(m.ConnectionId) > 0 {
+			b.Connection = ConnectionID(m.ConnectionId[i])
 		}
 		c.Beats = append(c.Beats, b)
 	}
@@ -157,7 +167,7 @@ func byHand(value []byte) (contents, error) {
 		return contents{}, err
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
-		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
+		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, Begins: f.Begins, Ends: f.Ends, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
 		VisibilityName: f.VisibilityName,
 		KeyID:          string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed), SealedAt: f.SealedAt}

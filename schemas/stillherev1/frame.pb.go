@@ -88,6 +88,7 @@ type BeatKind int32
 const (
 	BeatKind_BEAT_KIND_BEAT BeatKind = 0 // the device is connected
 	BeatKind_BEAT_KIND_BYE  BeatKind = 1 // the device has left on purpose
+	BeatKind_BEAT_KIND_LOST BeatKind = 2 // the connection broke: the device was last heard when the row says; has a connection_id
 )
 
 // Enum value maps for BeatKind.
@@ -95,10 +96,12 @@ var (
 	BeatKind_name = map[int32]string{
 		0: "BEAT_KIND_BEAT",
 		1: "BEAT_KIND_BYE",
+		2: "BEAT_KIND_LOST",
 	}
 	BeatKind_value = map[string]int32{
 		"BEAT_KIND_BEAT": 0,
 		"BEAT_KIND_BYE":  1,
+		"BEAT_KIND_LOST": 2,
 	}
 )
 
@@ -182,8 +185,8 @@ func (Visibility) EnumDescriptor() ([]byte, []int) {
 // Frame is a record of presence.heartbeats: what one gateway heard for one
 // partition since its last flush, or one control message.
 //
-// The columns user_id, device_id, device_kind, beat_kind, age_ms and idle_ms
-// describe one beat per row. user_id and device_id have the same length; each
+// The columns user_id, device_id, device_kind, beat_kind, age_ms, idle_ms and
+// connection_id describe one beat per row. user_id and device_id have the same length; each
 // of the other columns has that length too, or is left out, which stands for
 // its default in every row. A frame holds at most 4,000 rows.
 type Frame struct {
@@ -243,8 +246,17 @@ type Frame struct {
 	// Goes with forwarded: the log time of the record that the beats were written with. Their ages count up to
 	// then. 0: they count up to this record.
 	ForwardedAtMs int64 `protobuf:"varint,25,opt,name=forwarded_at_ms,json=forwardedAtMs,proto3" json:"forwarded_at_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The connection that the row is about, unique among those of the device through this gateway; 0: none, the row is
+	// a beat or a bye alone. A beat with one says that the connection is open: the device is held, that is, present as
+	// long as its gateway is heard, and in use unless idle_ms is above 0. Only a bye or LOST of the same connection ends
+	// that. Goes with gateway_id and gateway_epoch_ms.
+	ConnectionId []uint32 `protobuf:"fixed32,26,rep,packed,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"` // default: 0
+	// From this record on the gateway names all its open connections of this partition, up to and including a record
+	// with replacement_ends. There those that were not named are lost. Both may be in one frame.
+	ReplacementBegins bool `protobuf:"varint,27,opt,name=replacement_begins,json=replacementBegins,proto3" json:"replacement_begins,omitempty"`
+	ReplacementEnds   bool `protobuf:"varint,28,opt,name=replacement_ends,json=replacementEnds,proto3" json:"replacement_ends,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Frame) Reset() {
@@ -429,6 +441,27 @@ func (x *Frame) GetForwardedAtMs() int64 {
 		return x.ForwardedAtMs
 	}
 	return 0
+}
+
+func (x *Frame) GetConnectionId() []uint32 {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return nil
+}
+
+func (x *Frame) GetReplacementBegins() bool {
+	if x != nil {
+		return x.ReplacementBegins
+	}
+	return false
+}
+
+func (x *Frame) GetReplacementEnds() bool {
+	if x != nil {
+		return x.ReplacementEnds
+	}
+	return false
 }
 
 // NamedRow is the name of the user of one row of a frame. The row's user_id must be the id of
@@ -945,7 +978,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xab\x06\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xaa\a\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -974,7 +1007,10 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x03mac\x18\x18 \x01(\fR\x03mac\x12 \n" +
 	"\fsealed_at_ms\x18\x10 \x01(\x03R\n" +
 	"sealedAtMs\x12&\n" +
-	"\x0fforwarded_at_ms\x18\x19 \x01(\x03R\rforwardedAtMs\"H\n" +
+	"\x0fforwarded_at_ms\x18\x19 \x01(\x03R\rforwardedAtMs\x12#\n" +
+	"\rconnection_id\x18\x1a \x03(\aR\fconnectionId\x12-\n" +
+	"\x12replacement_begins\x18\x1b \x01(\bR\x11replacementBegins\x12)\n" +
+	"\x10replacement_ends\x18\x1c \x01(\bR\x0freplacementEnds\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1023,10 +1059,11 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x13DEVICE_KIND_DESKTOP\x10\x02\x12\x13\n" +
 	"\x0fDEVICE_KIND_WEB\x10\x03\x12\x13\n" +
 	"\x0fDEVICE_KIND_BOT\x10\x04\x12\x15\n" +
-	"\x11DEVICE_KIND_OTHER\x10\x05*1\n" +
+	"\x11DEVICE_KIND_OTHER\x10\x05*E\n" +
 	"\bBeatKind\x12\x12\n" +
 	"\x0eBEAT_KIND_BEAT\x10\x00\x12\x11\n" +
-	"\rBEAT_KIND_BYE\x10\x01*X\n" +
+	"\rBEAT_KIND_BYE\x10\x01\x12\x12\n" +
+	"\x0eBEAT_KIND_LOST\x10\x02*X\n" +
 	"\n" +
 	"Visibility\x12\x1a\n" +
 	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x17\n" +
