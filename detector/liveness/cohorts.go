@@ -15,7 +15,7 @@ import (
 // was lost before, at an instant of its own after the reconnect window. A look ahead makes no device leave a cohort.
 func (m *Machine) leavesAt(u *user, r *report) presence {
 	until := m.presentUntil(r)
-	if !m.gateways.lost(&m.clock, r.life, until) {
+	if until == never || !m.gateways.lost(&m.clock, r.life, until) {
 		return until
 	}
 	l := &m.gateways.lives[r.life]

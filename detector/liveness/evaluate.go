@@ -164,7 +164,7 @@ func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 		return 0, false // an earlier timer of this entry
 	}
 	h := m.store.hot(e)
-	if h.flags&(flagMany|flagPresent) != flagPresent || m.gateways.lives[h.life].lostAt != 0 {
+	if h.flags&(flagMany|flagHeld) != flagPresent || m.gateways.lives[h.life].lostAt != 0 {
 		return at, true
 	}
 	t := m.timingOf(e, h)

@@ -236,8 +236,15 @@ func (m *Machine) apply(f *schemas.Frame) {
 	if f.ErasedUser != 0 {
 		m.applyErasure(f)
 	}
+	holds := m.gateways.holds(life)
+	if f.Begins && holds {
+		m.gateways.lives[life].begun = m.clock.now
+	}
 	if f.Rows() > 0 {
-		m.applyBeats(f, life)
+		m.applyBeats(f, life, holds)
+	}
+	if f.Ends && holds {
+		m.endReplacement(life)
 	}
 }
 

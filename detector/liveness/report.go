@@ -25,13 +25,25 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		m.refill(u)
 	}
 	why := event{device: beat.Device, row: true}
-	switch over := at+m.presentFor <= m.evaluated; {
-	case over, beat.Bye && !m.bye(u, beat.Device, b, life), !beat.Bye && !m.heard(u, beat, b, life, &why):
+	found := false // the connection that ends
+	if beat.Connection != 0 && (beat.Bye || beat.Lost) {
+		var seen schemas.Millis
+		if seen, found = m.disconnect(u, beat, b, life); found {
+			u.lastSeen = max(u.lastSeen, seen)
+			b = max(b, seen)
+			at = m.clock.at(b)
+		}
+	}
+	switch over := !found && at+m.presentFor <= m.evaluated; {
+	case !over && beat.Lost && !found:
+		m.remember(u, beat.Device, b, life, beat.Connection)
+		fallthrough
+	case over, beat.Lost, beat.Bye && !m.bye(u, beat, b, life), !beat.Bye && !m.heard(u, beat, b, life, &why):
 		m.settleStatus(u)
 		return
 	case !beat.Bye:
 		idle := presence(beat.Idle)
-		why.active = m.idleAfter == 0 || idle < m.idleAfter && at-idle+m.idleAfter > m.evaluated
+		why.active = m.idleAfter == 0 || beat.Connection != 0 && idle == 0 || idle < m.idleAfter && at-idle+m.idleAfter > m.evaluated
 	}
 	u.lastSeen = max(u.lastSeen, b)
 	m.judge(u, at, b, why)
@@ -39,6 +51,17 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 
 // heard adds a beat to u's reports. It returns false if the beat changes nothing.
 func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint16, why *event) bool {
+	r := report{device: beat.Device, kind: beat.Kind, life: life, seen: b, active: b - beat.Idle}
+	var before report // of the device through this life
+	if i := u.index(beat.Device, life); i >= 0 {
+		if before = u.reports[i]; before.held && beat.Connection == 0 {
+			beat.Connection = before.connection
+		}
+		r.connection = before.connection
+	}
+	if beat.Connection != 0 {
+		r = m.open(beat, b, life, &before)
+	}
 	known, there, reported := false, false, false // the device is present; through this gateway; or it said bye
 	for i := range u.reports {
 		r := &u.reports[i]
@@ -48,21 +71,26 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 		reported = true
 		known = known || r.live()
 		there = there || r.live() && m.gateways.same(r.life, life)
-		if r.life == life && b < r.seen {
+		if r.life == life && (beat.Connection == 0 && b < r.seen || beat.Connection != 0 && r.stale(beat.Connection, b)) {
 			return false
 		}
 	}
-	if m.tooOld(u, beat.Device, known, there, b, life) {
+	if m.tooOld(u, beat.Device, known, there, r.seen, life) {
 		return false
 	}
 	if reported {
 		m.endLost(u, beat.Device, b, life)
-		if i := u.index(beat.Device, life, true); i >= 0 {
+		if i := u.index(beat.Device, life); i >= 0 {
 			m.gateways.returned(&m.clock, &u.reports[i], life)
 			m.drop(u, i)
 		}
-		if i := u.index(beat.Device, life, false); i >= 0 {
-			m.drop(u, i)
+		for _, connection := range [...]schemas.ConnectionID{0, beat.Connection} {
+			if i := u.remembered(beat.Device, life, connection); i >= 0 {
+				m.drop(u, i)
+			}
+		}
+		if c := before.connection; c != r.connection && c != 0 && !before.held {
+			m.remember(u, beat.Device, before.seen, life, c)
 		}
 	}
 	if known {
@@ -76,19 +104,21 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 		_, evicted := m.evict(u, all, 2*m.maxDevices-1)
 		why.evicted = why.evicted || evicted
 	}
-	r := report{device: beat.Device, kind: beat.Kind, life: life, seen: b, active: b - beat.Idle}
 	m.gateways.attach(&r)
+	u.lastSeen = max(u.lastSeen, r.seen)
 	u.reports, u.most = append(u.reports, r), max(u.most, uint16(m.maxDevices))
 	u.silentFrom, u.releaseDelay, u.end, u.last = 0, 0, ongoing, 0
 	return true
 }
 
 // bye ends the reports of a device, not newer than b, through the gateway of the life: by this epoch
-// and earlier ones. What of lost gateways is older than one of these ends, too. The bye is remembered in
-// any case. ended reports whether it ended something.
-func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) (ended bool) {
-	own := schemas.Millis(-1) // the newest of those
-	speaksFor := func(r *report) bool { return r.seen <= b && m.gateways.speaksFor(life, r.life) }
+// and earlier ones; with a connection, those of it. What of lost gateways is older than one of these ends, too. The bye
+// is remembered in any case. ended reports whether it ended something.
+func (m *Machine) bye(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) (ended bool) {
+	own, device := schemas.Millis(-1), beat.Device // the newest of those
+	speaksFor := func(r *report) bool {
+		return r.seen <= b && m.gateways.speaksFor(life, r.life) && (beat.Connection == 0 || beat.Connection == r.connection)
+	}
 	for i := range u.reports {
 		if r := &u.reports[i]; r.device == device && r.live() && speaksFor(r) {
 			own = max(own, r.seen)
@@ -104,13 +134,13 @@ func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life u
 		m.drop(u, i)
 		ended = true
 	}
-	m.remember(u, device, b, life)
+	m.remember(u, device, b, life, beat.Connection)
 	return ended
 }
 
-// remember replaces an earlier bye of the device through the same life.
-func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) {
-	if i := u.index(device, life, false); i >= 0 {
+// remember replaces an earlier bye of the device and the connection through the same life.
+func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, life uint16, connection schemas.ConnectionID) {
+	if i := u.remembered(device, life, connection); i >= 0 {
 		if u.reports[i].seen >= b {
 			return
 		}
@@ -119,7 +149,7 @@ func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, l
 	if !m.limitByes(u, b) {
 		return
 	}
-	r := report{device: device, bye: true, life: life, seen: b}
+	r := report{device: device, bye: true, life: life, connection: connection, seen: b}
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
 }

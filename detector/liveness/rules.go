@@ -13,17 +13,26 @@ const never = presence(1<<63 - 1)
 
 // presentUntil is when a device falls silent if it is not heard again.
 func (m *Machine) presentUntil(r *report) presence {
-	until := m.clock.at(r.seen) + m.presentFor
-	if m.gateways.lives[r.life].end == forwarded {
-		until += m.reconnectWindow // whoever forwards may be gone for a while
+	until, l := m.clock.at(m.lastHeard(r))+m.presentFor, &m.gateways.lives[r.life]
+	switch {
+	case r.held && l.closedAt == 0:
+		return never
+	case r.held: // users of lives that were lost are looked for then
+		return max(until, m.clock.at(l.closedAt)+unsureAfter)
+	case l.end == forwarded:
+		return until + m.reconnectWindow // whoever forwards may be gone for a while
 	}
 	return until
 }
 
 // activeUntil is when a present device stops being active, unless it falls silent before.
 func (m *Machine) activeUntil(r *report) presence {
-	if m.idleAfter == 0 {
+	closed := m.gateways.lives[r.life].closedAt
+	switch {
+	case m.idleAfter == 0 || r.inUse() && closed == 0:
 		return never
+	case r.inUse():
+		return max(m.clock.at(m.lastHeard(r))+m.idleAfter, m.clock.at(closed)+unsureAfter)
 	}
 	return m.clock.at(r.seen) - presence(r.seen-r.active) + m.idleAfter
 }
@@ -196,8 +205,8 @@ func (m *Machine) fallSilent(u *user, r *report, w *departures) {
 		m.gateways.lives[r.life].released++
 		end = m.gateways.lives[r.life].end
 	}
-	if r.seen > w.seen {
-		w.seen, w.held, w.end = r.seen, schemas.Millis(m.leavesAt(u, r)-m.presentUntil(r)), end
+	if seen := m.lastHeard(r); seen > w.seen {
+		w.seen, w.held, w.end = seen, schemas.Millis(m.leavesAt(u, r)-m.presentUntil(r)), end
 	}
 	m.leave(u, r)
 }
@@ -209,9 +218,9 @@ func (w *departures) apply(u *user) {
 	}
 }
 
-// leave stores what only a removed device knew: the last touch.
+// leave stores what only a removed device knew: when it was heard and touched last.
 func (m *Machine) leave(u *user, r *report) {
-	u.lastActive = max(u.lastActive, r.touched())
+	u.lastSeen, u.lastActive = max(u.lastSeen, m.lastHeard(r)), max(u.lastActive, m.lastTouched(r))
 }
 
 // drop removes report i. The others keep their order.

@@ -15,7 +15,7 @@ import (
 // the sums. Users come last, because there are so many: a capture writes them while records are applied.
 
 // snapshotForm changes whenever the walk does.
-const snapshotForm = 2
+const snapshotForm = 3
 
 // walk walks over the state of a machine.
 type walk struct {
@@ -123,6 +123,7 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &l.end)
 		s.Flag(&l.used)
 		snapshot.Number(s.Codec, &l.closedAt)
+		snapshot.Number(s.Codec, &l.begun)
 		snapshot.Number(s.Codec, &l.wait)
 		snapshot.Number(s.Codec, &l.spread)
 		snapshot.Number(s.Codec, &l.returned)
@@ -393,6 +394,8 @@ func (s walk) user(u *user) {
 		snapshot.Number(s.Codec, &r.device)
 		snapshot.Number(s.Codec, &r.kind)
 		s.Flag(&r.bye)
+		s.Flag(&r.held)
+		snapshot.Number(s.Codec, &r.connection)
 		snapshot.Number(s.Codec, &r.life)
 		s.instant(&r.seen)
 		s.instant(&r.active)

@@ -37,6 +37,8 @@ const (
 	flagOld     flags = 1 << 14 // some of its times are before the base: see Machine.olds
 	flagTenant  flags = 1 << 15 // judged by the policy of a tenant: see store.tenants
 
+	flagHeld = flagPresent | flagBye // both: its connection is open
+
 	shiftKinds = 2
 	shiftKind  = 8
 )
@@ -61,9 +63,11 @@ type store struct {
 	used   []int // live entries of each chunk
 	// tenants are the numbers of the tenants of entries with flagTenant, by chunk; nil where there was none.
 	tenants []*[chunkEntries]uint8
-	live    int
-	free    []uint32 // free entries, and some that are in use again
-	holes   []uint32 // of those, where compaction moves users to
+	// connections are those of the devices of entries, by chunk; nil where there was none.
+	connections []*[chunkEntries]schemas.ConnectionID
+	live        int
+	free        []uint32 // free entries, and some that are in use again
+	holes       []uint32 // of those, where compaction moves users to
 }
 
 type chunk struct {
@@ -76,15 +80,50 @@ func (s *store) cold(e uint32) *cold { return &s.chunks[e/chunkEntries].cold[e%c
 
 func (s *store) tenant(e uint32) uint8 { return s.tenants[e/chunkEntries][e%chunkEntries] }
 
-func (s *store) setTenant(e uint32, tenant uint8) {
+func (s *store) setTenant(e uint32, tenant uint8) { setOf(&s.tenants, e, tenant) }
+
+// connection is that of the device of an entry; 0: none.
+func (s *store) connection(e uint32) schemas.ConnectionID {
+	if c := e / chunkEntries; int(c) < len(s.connections) && s.connections[c] != nil {
+		return s.connections[c][e%chunkEntries]
+	}
+	return 0
+}
+
+func (s *store) setConnection(e uint32, c schemas.ConnectionID) {
+	if c != s.connection(e) {
+		setOf(&s.connections, e, c)
+	}
+}
+
+// setOf sets what only some entries have.
+func setOf[V any](of *[]*[chunkEntries]V, e uint32, v V) {
 	c := int(e / chunkEntries)
-	if c >= len(s.tenants) {
-		s.tenants = append(s.tenants, make([]*[chunkEntries]uint8, c+1-len(s.tenants))...)
+	if c >= len(*of) {
+		*of = append(*of, make([]*[chunkEntries]V, c+1-len(*of))...)
 	}
-	if s.tenants[c] == nil {
-		s.tenants[c] = new([chunkEntries]uint8)
+	if (*of)[c] == nil {
+		(*of)[c] = new([chunkEntries]V)
 	}
-	s.tenants[c][e%chunkEntries] = tenant
+	(*of)[c][e%chunkEntries] = v
+}
+
+// bytesOf is the memory of what only some entries have.
+func bytesOf[V any](of []*[chunkEntries]V, each int) int {
+	n := 8 * len(of)
+	for _, c := range of {
+		if c != nil {
+			n += each * chunkEntries
+		}
+	}
+	return n
+}
+
+// trimmed is of without what is behind n chunks.
+func trimmed[V any](of []*[chunkEntries]V, n int) []*[chunkEntries]V {
+	n = min(n, len(of))
+	clear(of[n:])
+	return of[:n]
 }
 
 // end is one more than the greatest possible entry number.
@@ -135,10 +174,7 @@ func (s *store) trim() {
 		s.chunks[n] = nil
 	}
 	s.chunks, s.used = s.chunks[:n], s.used[:n]
-	if len(s.tenants) > n {
-		clear(s.tenants[n:])
-		s.tenants = s.tenants[:n]
-	}
+	s.tenants, s.connections = trimmed(s.tenants, n), trimmed(s.connections, n)
 	if len(s.free) > chunkEntries && len(s.free) > int(s.end()) {
 		s.free = nil // most are stale: free entries are searched for when needed
 	} else if cap(s.free) > chunkEntries && cap(s.free) > 2*int(s.end()) {
@@ -190,11 +226,5 @@ func (s *store) find(dst []uint32, limit uint32) []uint32 {
 // bytes is the memory of the store.
 func (s *store) bytes() int {
 	const entry = 24 + 12
-	tenants := 0
-	for _, c := range s.tenants {
-		if c != nil {
-			tenants += chunkEntries
-		}
-	}
-	return len(s.chunks)*(chunkEntries*entry+8+8) + tenants + 8*len(s.tenants) + 4*(cap(s.free)+cap(s.holes))
+	return len(s.chunks)*(chunkEntries*entry+8+8) + bytesOf(s.tenants, 1) + bytesOf(s.connections, 4) + 4*(cap(s.free)+cap(s.holes))
 }

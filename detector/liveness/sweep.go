@@ -84,6 +84,9 @@ func (m *Machine) takeSeen(e uint32, since schemas.Millis, out *schemas.Seen) {
 	first := len(out.Devices)
 	if h.flags&flagMany == 0 {
 		seen := m.instant(h.seen)
+		if h.flags&flagHeld == flagHeld {
+			seen = max(seen, m.gateways.lives[h.life].heard)
+		}
 		if h.flags&flagPresent == 0 || seen <= since {
 			return
 		}
@@ -91,7 +94,7 @@ func (m *Machine) takeSeen(e uint32, since schemas.Millis, out *schemas.Seen) {
 			schemas.SeenDevice{Device: h.device, Kind: h.flags.kind(), State: h.flags.state(), At: seen})
 	} else {
 		u := m.stored(h)
-		if u.lastSeen <= since || u.flaps.waiting != nil && u.flaps.waiting.hidden {
+		if m.lastSeen(u) <= since || u.flaps.waiting != nil && u.flaps.waiting.hidden {
 			return
 		}
 		m.use(u.tenant)
@@ -112,7 +115,7 @@ next:
 		if !r.live() || r.device == 0 {
 			continue
 		}
-		d := schemas.SeenDevice{Device: r.device, Kind: r.kind, State: schemas.Away, At: r.seen}
+		d := schemas.SeenDevice{Device: r.device, Kind: r.kind, State: schemas.Away, At: m.lastHeard(r)}
 		if m.activeUntil(r) > now {
 			d.State = schemas.Online
 		}

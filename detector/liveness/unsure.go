@@ -23,7 +23,7 @@ func (m *Machine) unheardFrom(u *user) presence {
 		}
 		l, since := &m.gateways.lives[r.life], m.presentUntil(r)
 		switch {
-		case l.lostAt == 0:
+		case l.lostAt == 0 || since == never:
 			return never
 		case l.closedAt != 0:
 			since = min(since, m.clock.at(l.closedAt))

@@ -55,6 +55,7 @@ func (m *Machine) moveEntry(from, to uint32) {
 	if h.flags&flagTenant != 0 {
 		m.store.setTenant(to, m.store.tenant(from))
 	}
+	m.store.setConnection(to, m.store.connection(from))
 	m.index.move(m.index.hash(h.user), from, to)
 	*m.store.hot(to), *m.store.cold(to) = h, *m.store.cold(from)
 	m.store.used[to/chunkEntries]++

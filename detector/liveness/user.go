@@ -7,10 +7,13 @@ import "github.com/stillhere/stillhere/schemas"
 type report struct {
 	device schemas.DeviceID // 0: presumed, see presume
 	kind   schemas.DeviceKind
-	bye    bool           // the device said bye, which is remembered for a while
-	life   uint16         // of the gateway, 0 = none
-	seen   schemas.Millis // time of the newest report
-	active schemas.Millis // when the person last touched the device, by that report
+	bye    bool   // the device said bye, which is remembered for a while
+	held   bool   // its connection is open: see connections.go
+	life   uint16 // of the gateway, 0 = none
+	// connection is the newest one of the device through that life; of a bye, the one that ended. 0: none.
+	connection schemas.ConnectionID
+	seen       schemas.Millis // time of the newest report
+	active     schemas.Millis // when the person last touched the device, by that report
 }
 
 // live reports whether the device is present by r.
@@ -62,10 +65,20 @@ func (u *user) present() bool {
 	return false
 }
 
-// index finds the report of a device through a life: the live one, or the remembered bye.
-func (u *user) index(device schemas.DeviceID, life uint16, live bool) int {
+// index finds the live report of a device through a life.
+func (u *user) index(device schemas.DeviceID, life uint16) int {
 	for i := range u.reports {
-		if r := &u.reports[i]; r.device == device && r.life == life && r.live() == live {
+		if r := &u.reports[i]; r.device == device && r.life == life && r.live() {
+			return i
+		}
+	}
+	return -1
+}
+
+// remembered finds the bye of a device and a connection through a life.
+func (u *user) remembered(device schemas.DeviceID, life uint16, connection schemas.ConnectionID) int {
+	for i := range u.reports {
+		if r := &u.reports[i]; r.bye && r.device == device && r.life == life && r.connection == connection {
 			return i
 		}
 	}
@@ -94,17 +107,6 @@ func (u *user) presentKinds() schemas.KindSet {
 		}
 	}
 	return kinds
-}
-
-// touched is when the person last touched a device, as published or by the present devices.
-func (u *user) touched() schemas.Millis {
-	touched := u.lastActive
-	for i := range u.reports {
-		if r := &u.reports[i]; r.live() {
-			touched = max(touched, r.touched())
-		}
-	}
-	return touched
 }
 
 // visibilityOf is the visibility of a user who is hidden or not.
@@ -184,8 +186,8 @@ func (m *Machine) load(e uint32, u *user) *user {
 		u.silentFrom, u.last = u.lastSeen, h.device
 		return u
 	}
-	u.reports = append(u.reports, report{device: h.device, kind: h.flags.kind(), bye: h.flags&flagBye != 0, life: h.life,
-		seen: u.lastSeen, active: active})
+	u.reports = append(u.reports, report{device: h.device, kind: h.flags.kind(), bye: h.flags&flagHeld == flagBye,
+		held: h.flags&flagHeld == flagHeld, life: h.life, connection: m.store.connection(e), seen: u.lastSeen, active: active})
 	return u
 }
 
@@ -235,9 +237,13 @@ func (m *Machine) encode(e uint32, u *user) {
 		times.active = r.active
 		h.active, h.device, h.life = m.stampOf(r.active), r.device, r.life
 		f |= flags(r.kind) << shiftKind & flagKind
-		if r.bye {
+		m.store.setConnection(e, r.connection)
+		switch {
+		case r.bye:
 			f |= flagBye
-		} else {
+		case r.held:
+			f |= flagHeld
+		default:
 			f |= flagPresent
 		}
 	}

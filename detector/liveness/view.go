@@ -23,6 +23,10 @@ type DeviceView struct {
 	Kind    string            `json:"device_kind"`
 	Gateway schemas.GatewayID `json:"gateway_id,omitempty"`
 	Bye     bool              `json:"bye,omitempty"`
+	// Connection is the newest one, or of a bye the one that ended. Open: the device is present as long as its gateway
+	// is heard.
+	Connection schemas.ConnectionID `json:"connection_id,omitempty"`
+	Open       bool                 `json:"open,omitempty"`
 	// Lost: its gateway was lost. Held: it would have fallen silent, but it may connect elsewhere.
 	Lost   bool           `json:"gateway_lost,omitempty"`
 	Held   bool           `json:"held,omitempty"`
@@ -40,7 +44,7 @@ func (m *Machine) View(id schemas.UserID) *View {
 	if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
 		u := m.load(e, &m.scratch)
 		hidden = u.hidden
-		v = &View{State: schemas.StateWord(u.state), Since: u.since, LastSeen: u.lastSeen, LastActive: u.touched(),
+		v = &View{State: schemas.StateWord(u.state), Since: u.since, LastSeen: m.lastSeen(u), LastActive: m.touched(u),
 			Next: m.viewed(m.next(u)), Waits: u.flaps.waiting != nil}
 		for i := range u.reports {
 			v.Devices = append(v.Devices, m.device(&u.reports[i]))
@@ -52,10 +56,11 @@ func (m *Machine) View(id schemas.UserID) *View {
 
 // device is a report of the user at hand.
 func (m *Machine) device(r *report) DeviceView {
-	d := DeviceView{Device: r.device, Kind: schemas.KindWord(r.kind), Gateway: schemas.GatewayID(m.gateways.lives[r.life].id), Bye: !r.live(), Seen: r.seen}
+	d := DeviceView{Device: r.device, Kind: schemas.KindWord(r.kind), Gateway: schemas.GatewayID(m.gateways.lives[r.life].id), Bye: !r.live(),
+		Connection: r.connection, Open: r.held, Seen: m.lastHeard(r)}
 	if r.live() {
 		d.Lost, d.Held = m.gateways.lost(&m.clock, r.life, m.clock.presence()), m.presentUntil(r) < m.evaluated
-		d.Active, d.Until, d.ActiveUntil = r.touched(), m.viewed(m.presentUntil(r)), m.viewed(m.activeUntil(r))
+		d.Active, d.Until, d.ActiveUntil = m.lastTouched(r), m.viewed(m.presentUntil(r)), m.viewed(m.activeUntil(r))
 	}
 	return d
 }

@@ -1,0 +1,123 @@
+package liveness
+
+import "github.com/stillhere/stillhere/schemas"
+
+// A *held* device has an open connection: it is present as long as its gateway is heard, and in use until the gateway
+// says otherwise. See ../DESIGN.md.
+
+// inUse reports whether the person uses a held device.
+func (r *report) inUse() bool { return r.held && r.active == r.seen }
+
+// lose ends the holding as of b.
+func (r *report) lose(b schemas.Millis) {
+	used := r.inUse()
+	r.held, r.seen = false, max(r.seen, b)
+	if used {
+		r.active = r.seen
+	}
+}
+
+// lastHeard is when the device was heard last, also by what its gateway vouches for.
+func (m *Machine) lastHeard(r *report) schemas.Millis {
+	if r.held {
+		return max(r.seen, m.gateways.lives[r.life].heard)
+	}
+	return r.seen
+}
+
+// lastTouched is when the person touched the device last; 0: not known.
+func (m *Machine) lastTouched(r *report) schemas.Millis {
+	if r.inUse() {
+		return m.lastHeard(r)
+	}
+	return r.touched()
+}
+
+// lastSeen is when u was heard last.
+func (m *Machine) lastSeen(u *user) schemas.Millis {
+	seen := u.lastSeen
+	for i := range u.reports {
+		if r := &u.reports[i]; r.live() {
+			seen = max(seen, m.lastHeard(r))
+		}
+	}
+	return seen
+}
+
+// touched is when the person last touched a device, as published or by the present devices.
+func (m *Machine) touched(u *user) schemas.Millis {
+	touched := u.lastActive
+	for i := range u.reports {
+		if r := &u.reports[i]; r.live() {
+			touched = max(touched, m.lastTouched(r))
+		}
+	}
+	return touched
+}
+
+// holds reports whether connections may be held through the life: it is of one process.
+func (g *gateways) holds(life uint16) bool { return life >= firstLife && !g.lives[life].endless() }
+
+// ofConnection reports whether a report is of the connection that a row ends.
+func (m *Machine) ofConnection(r *report, beat *schemas.Beat, life uint16) bool {
+	return r.device == beat.Device && r.live() && r.connection == beat.Connection && m.gateways.speaksFor(life, r.life)
+}
+
+// disconnect ends the holding of a connection as of b. It returns when its reports were seen last, and whether there
+// are any.
+func (m *Machine) disconnect(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) (seen schemas.Millis, found bool) {
+	for i := range u.reports {
+		if r := &u.reports[i]; m.ofConnection(r, beat, life) {
+			if r.held {
+				r.lose(b)
+			}
+			seen, found = max(seen, r.seen), true
+		}
+	}
+	return seen, found
+}
+
+// stale reports whether a row that says that a connection is open comes later than what is known: of r, which is of the
+// same device and life.
+func (r *report) stale(connection schemas.ConnectionID, b schemas.Millis) bool {
+	switch {
+	case !r.held && r.connection == connection:
+		return r.seen >= b
+	case r.held || r.bye && r.connection == 0:
+		return r.seen > b
+	}
+	return false
+}
+
+// open makes the report of an open connection. before is the one that it replaces, or zero.
+func (m *Machine) open(beat *schemas.Beat, b schemas.Millis, life uint16, before *report) report {
+	r := report{device: beat.Device, kind: beat.Kind, life: life, connection: beat.Connection, held: true,
+		seen: max(b, before.seen, m.gateways.lives[life].begun)}
+	if r.active = b - beat.Idle; beat.Idle == 0 {
+		r.active = r.seen
+	}
+	return r
+}
+
+// endReplacement loses the devices that the gateway of the life did not name since it began to name all.
+func (m *Machine) endReplacement(life uint16) {
+	begun := m.gateways.lives[life].begun
+	if m.gateways.lives[life].begun = 0; begun == 0 {
+		return
+	}
+	for e := range m.liveEntries() {
+		if h := m.store.hot(e); h.flags&flagMany == 0 && (h.life != life || h.flags&flagHeld != flagHeld) {
+			continue
+		}
+		u, lost := m.load(e, &m.scratch), false
+		for i := range u.reports {
+			if r := &u.reports[i]; r.life == life && r.held && r.seen < begun {
+				r.lose(m.clock.now)
+				u.lastSeen, lost = max(u.lastSeen, r.seen), true
+			}
+		}
+		if lost {
+			m.save(e, u, true)
+		}
+	}
+}
