@@ -112,7 +112,12 @@ func (m *Machine) arm(e uint32, u *user, waiting bool) {
 	if m.adopting {
 		return
 	}
-	limit := min(m.next(u), m.wheel.horizon())
+	next := m.next(u)
+	if next == never { // an open connection: what ends it sets a timer
+		m.store.cold(e).armed = noInstant
+		return
+	}
+	limit := min(next, m.wheel.horizon())
 	if waiting {
 		if at, counts := m.armedAt(e); counts && at <= limit {
 			return

@@ -15,19 +15,35 @@ func heapInUse() uint64 {
 }
 
 func TestAnOnlineUserWithOneDeviceTakesAtMost48Bytes(t *testing.T) {
+	for name, held := range map[string]bool{"that beats": false, "that is held": true} {
+		t.Run(name, func(t *testing.T) { testMemory(t, held) })
+	}
+}
+
+func testMemory(t *testing.T, held bool) {
 	if testing.Short() {
 		t.Skip("-short: measures the heap of the whole process")
 	}
 	before := heapInUse()
 	w := newWorld(t, Defaults())
 	const users, rows = 200_000, 1000
+	feed := func(beats ...schemas.Beat) {
+		if !held {
+			w.beats(beats...)
+			return
+		}
+		for i := range beats {
+			beats[i].Connection = schemas.ConnectionID(beats[i].User)
+		}
+		w.through("g", start, beats...)
+	}
 	beats := make([]schemas.Beat, rows)
 	for first := 0; first < users; first += rows {
 		for i := range beats {
 			beats[i] = schemas.Beat{User: schemas.UserID(first + i + 1), Device: 1, Kind: schemas.Web}
 		}
 		w.now += 15
-		w.beats(beats...)
+		feed(beats...)
 		w.out.Reset()
 	}
 	w.out = Output{}
@@ -46,17 +62,20 @@ func TestAnOnlineUserWithOneDeviceTakesAtMost48Bytes(t *testing.T) {
 				leaving = append(leaving, schemas.Beat{User: schemas.UserID(id), Device: 1, Bye: true})
 			}
 		}
-		w.beats(leaving...)
+		feed(leaving...)
 		w.out.Reset()
 	}
 	for w.now, w.out = w.now+1, (Output{}); w.m.Users() > users/10; w.until(w.now + 1000) {
-		w.beats(schemas.Beat{User: 10, Device: 1, Kind: schemas.Web})
+		feed(schemas.Beat{User: 10, Device: 1, Kind: schemas.Web})
 		w.out.Reset()
 		if w.now > start+120_000 {
 			break
 		}
 	}
-	w.until(w.now + 75_000)
+	for range 75 {
+		w.until(w.now + 1000)
+		feed()
+	}
 	w.out = Output{}
 	if left := float64(w.m.Bytes()); left > 48*users*0.2 {
 		t.Errorf("%d users are left and hold %.0f bytes: index %d, entries %d, timers %d", w.m.Users(), left, w.m.index.bytes(), w.m.store.bytes(), w.m.wheel.bytes())

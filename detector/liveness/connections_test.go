@@ -1,0 +1,168 @@
+package liveness
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// gatewayWorld is a world of user 1 and device 7 behind one gateway that is heard every second.
+type gatewayWorld struct{ *world }
+
+func (w gatewayWorld) frame(begins, ends bool, rows ...schemas.Beat) {
+	for i := range rows {
+		rows[i].User, rows[i].Device, rows[i].Kind = 1, 7, schemas.Web
+	}
+	head := schemas.FrameHead{Gateway: "g", GatewayEpoch: start, Begins: begins, Ends: ends}
+	w.record(schemas.AppendFrame(nil, head, rows))
+}
+
+func (w gatewayWorld) rows(rows ...schemas.Beat) { w.frame(false, false, rows...) }
+
+func (w gatewayWorld) alive(seconds int) {
+	for range seconds {
+		w.until(w.now + 1000)
+		w.rows()
+	}
+}
+
+// changes are the states that were entered, with the seconds since the start.
+func (w gatewayWorld) changes() string {
+	var all []string
+	for _, t := range w.out.Transitions {
+		all = append(all, fmt.Sprintf("%s %g %s", schemas.StateWord(t.To), float64(t.At-start)/1000, schemas.CauseWord(t.Cause)))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
+	t.Parallel()
+	open := func(c schemas.ConnectionID, age, idle schemas.Millis) schemas.Beat {
+		return schemas.Beat{Connection: c, Age: age, Idle: idle}
+	}
+	closed := func(c schemas.ConnectionID, age schemas.Millis) schemas.Beat {
+		return schemas.Beat{Connection: c, Age: age, Bye: true}
+	}
+	lost := func(c schemas.ConnectionID, age schemas.Millis) schemas.Beat {
+		return schemas.Beat{Connection: c, Age: age, Lost: true}
+	}
+	beat := schemas.Beat{}
+	const online = "online 0 first_beat"
+	for name, c := range map[string]struct {
+		run  func(w gatewayWorld)
+		want string
+	}{
+		"for an hour without a row": {func(w gatewayWorld) { w.rows(open(1, 0, 0)); w.alive(3600) }, online},
+		"its gateway falls silent: as after a beat with its last frame, and the reconnect window": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.until(start + 600_000)
+		}, online + ", away 175 gateway_lost, offline 430 gateway_lost"},
+		"closed": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.rows(closed(1, 2000))
+			w.alive(10)
+		}, online + ", offline 98 bye"},
+		"closed two minutes ago, which was decided a minute ago": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(1000)
+			w.rows(closed(1, 120_000))
+			w.alive(10)
+		}, online + ", offline 939.75 bye"},
+		"lost: as after a beat at that instant": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.rows(lost(1, 2000))
+			w.alive(600)
+		}, online + ", away 143 silent, offline 398 silent"},
+		"idle, and active again": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(1000)
+			w.rows(open(1, 0, 60_000))
+			w.alive(500)
+			w.rows(open(1, 0, 0))
+			w.alive(1000)
+		}, online + ", away 1240 idle, online 1500 active_again"},
+		"the connection before is closed after the next is open": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.rows(open(2, 0, 0))
+			w.alive(1)
+			w.rows(closed(1, 0), lost(1, 0))
+			w.alive(600)
+		}, online},
+		"and known before that": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.rows(lost(1, 0))
+			w.rows(open(2, 500, 0))
+			w.alive(600)
+			w.rows(closed(2, 0))
+		}, online + ", offline 700 bye"},
+		"what comes again, or too late, changes nothing": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(10)
+			w.rows(lost(1, 0))
+			w.alive(1)
+			w.rows(open(2, 0, 0))
+			w.alive(1)
+			w.rows(closed(2, 0))
+			for range 40 {
+				w.alive(1)
+				age := w.now - start
+				w.rows(open(1, age, 0), open(1, age-9000, 0), open(2, age-11_000, 0), lost(1, age-10_000), closed(2, age-12_000))
+			}
+		}, online + ", offline 12 bye"},
+		"it was closed before it was known to be open": {func(w gatewayWorld) {
+			w.rows(closed(1, 0))
+			w.alive(1)
+			w.rows(open(1, 1000, 0))
+			w.alive(10)
+		}, ""},
+		"beats of a held device end nothing": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(1)
+			w.rows(beat)
+			w.alive(600)
+			w.rows(closed(1, 0))
+		}, online + ", offline 601 bye"},
+		"a replacement that names it": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.frame(true, false)
+			w.alive(1)
+			w.rows(open(1, 5000, 0))
+			w.frame(false, true)
+			w.alive(600)
+		}, online},
+		"a replacement that does not": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.frame(true, true)
+			w.alive(600)
+		}, online + ", away 145 silent, offline 400 silent"},
+		"a replacement that began in an earlier life": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.frame(true, false)
+			w.until(w.now + 20_000)
+			w.rows(open(1, 0, 0))
+			w.frame(false, true)
+			w.alive(600)
+		}, online},
+		"through a gateway of no process it is a beat": {func(w gatewayWorld) {
+			w.record(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: start, Forwarded: true},
+				[]schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Connection: 1}}))
+			w.until(start + 600_000)
+		}, online + ", away 75 silent, offline 300 silent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := gatewayWorld{newWorld(t, Defaults())}
+			if c.run(w); w.changes() != c.want {
+				t.Errorf("user 1 is\n%s\nwant\n%s", w.changes(), c.want)
+			}
+		})
+	}
+}
