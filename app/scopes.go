@@ -11,6 +11,7 @@ import (
 // presence:admin, so that a new one is closed until it is listed.
 var scopes = map[string]string{
 	"POST /presence/heartbeats":          auth.Beat,
+	"POST /presence/connections":         auth.Beat,
 	"GET /presence/connect":              auth.Beat,
 	"PUT /presence/{user_id}/visibility": auth.Beat,
 	"DELETE /presence/{user_id}":         auth.Beat,

@@ -59,9 +59,6 @@ type Beat struct {
 	Lost       bool // the connection broke
 }
 
-// ConnectionID tells the connections of one device through one gateway apart.
-type ConnectionID uint32
-
 // Frame is a decoded record of the heartbeats topic. Its columns alias the bytes that it was
 // decoded from, so it is valid only while they are unchanged. Not safe for concurrent use.
 type Frame struct {

@@ -8,10 +8,13 @@ const (
 	newestEpoch = Millis(24 * time.Hour / time.Millisecond)
 )
 
+// AnyProcess is the epoch of a gateway that does not tell its processes apart.
+const AnyProcess Millis = 1
+
 // CheckEpoch reports an epoch that no gateway has at an instant: one in seconds, or in the far future, which would
 // make every later epoch of the gateway an old one. A clock may be wrong by a day.
 func CheckEpoch(field string, epoch, at Millis) error {
-	if epoch < at-oldestEpoch || epoch > at+newestEpoch {
+	if epoch != AnyProcess && (epoch < at-oldestEpoch || epoch > at+newestEpoch) {
 		return Invalid(field, "must be when the gateway started, in Unix milliseconds: is "+epoch.String()+" at "+at.String())
 	}
 	return nil

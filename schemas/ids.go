@@ -3,6 +3,7 @@ package schemas
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"strconv"
 	"time"
@@ -17,6 +18,16 @@ type DeviceID uint32
 // GatewayID names a gateway: at most MaxGatewayID bytes of UTF-8; empty for beats that came
 // through no gateway.
 type GatewayID string
+
+// ConnectionID tells the connections of one device through one gateway apart; 0: none.
+type ConnectionID uint32
+
+// ConnectionOf is the id of the connection that is called text: its FNV-1a hash, or 1 where that is 0.
+func ConnectionOf(text string) ConnectionID {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text)) // a hash takes everything
+	return max(1, ConnectionID(h.Sum32()))
+}
 
 // Millis is an instant in Unix milliseconds UTC, the one unit of time on the
 // wire; 0 stands for never.

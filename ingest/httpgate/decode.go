@@ -2,17 +2,30 @@ package httpgate
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// request is a valid POST of heartbeats.
+// request is a valid POST of heartbeats or of events of connections.
 type request struct {
 	gateway schemas.GatewayID
 	epoch   schemas.Millis
 	beats   []schemas.Beat
 	names   []schemas.Name // of the beats, with --ids text; they alias the body
+
+	events       bool // of connections
+	begins, ends bool // a replacement
+	aliveFor     time.Duration
+}
+
+// list is the field that has the beats.
+func (req *request) list() string {
+	if req.events {
+		return "events"
+	}
+	return "beats"
 }
 
 // decodeJSON reads a body. Every error is a *schemas.FieldError.
@@ -59,30 +72,45 @@ func (req *request) readBeats(r *strictjson.Reader, n naming, most int) error {
 	var over error
 	err := r.Array(func(i int) error {
 		if i >= most {
-			over = tooMany(most)
+			over = tooMany(req.list(), most)
 			return over
 		}
 		req.beats = append(req.beats, schemas.Beat{Kind: schemas.Other})
-		called, err := n.readBeat(r, &req.beats[i])
+		beat := &req.beats[i]
+		if !req.events {
+			called, err := n.readBeat(r, beat, nil)
+			if err != nil {
+				return err
+			}
+			return req.resolve(beat, n, &called)
+		}
+		var e event
+		called, err := n.readBeat(r, beat, &e)
+		if err == nil {
+			err = e.tell(beat, n.oldest)
+		}
 		if err != nil {
 			return err
 		}
-		return req.resolve(&req.beats[i], n, &called)
+		return req.resolve(beat, n, &called)
 	})
 	if over != nil {
 		return over
 	}
-	return r.Within("beats", err)
+	return r.Within(req.list(), err)
 }
 
 // beatFields are the fields of a beat; the last one only with --ids text.
 var beatFields = []string{"user_id", "device_id", "device_kind", "bye", "age_ms", "idle_ms", "tenant"}
 
-// readBeat reads one element of beats, and what it calls its user and device.
-func (n naming) readBeat(r *strictjson.Reader, beat *schemas.Beat) (called texts, err error) {
+// readBeat reads one element of beats, or of events if e is not nil, and what it calls its user and device.
+func (n naming) readBeat(r *strictjson.Reader, beat *schemas.Beat, e *event) (called texts, err error) {
 	seen := strictjson.Fields{Known: beatFields}
+	if e != nil {
+		seen.Known = eventFields
+	}
 	if !n.users.Text() {
-		seen.Known = beatFields[:len(beatFields)-1]
+		seen.Known = seen.Known[:len(seen.Known)-1]
 	}
 	err = r.Object(func(key []byte) error {
 		field, err := seen.Take(key)
@@ -93,6 +121,12 @@ func (n naming) readBeat(r *strictjson.Reader, beat *schemas.Beat) (called texts
 		var word string
 		var n int64
 		switch field {
+		case "event":
+			e.kind, err = r.Text(field)
+		case "reason":
+			e.reason, err = r.Text(field)
+		case "connection_id":
+			e.connection, err = r.Text(field)
 		case "user_id":
 			text, err = r.Scalar()
 			called.user = strictjson.Alias(text)
@@ -115,7 +149,9 @@ func (n naming) readBeat(r *strictjson.Reader, beat *schemas.Beat) (called texts
 			beat.Age = schemas.Millis(n)
 		case "idle_ms":
 			n, err = r.Int(field, int64(schemas.MaxIdle))
-			beat.Idle = schemas.Millis(n)
+			if beat.Idle = schemas.Millis(n); e != nil {
+				e.hasIdle = true
+			}
 		}
 		return err
 	})
@@ -125,6 +161,8 @@ func (n naming) readBeat(r *strictjson.Reader, beat *schemas.Beat) (called texts
 // check applies the rules that concern more than one field, and the clock.
 func (req *request) check(now schemas.Millis) error {
 	switch {
+	case req.events && req.gateway == "":
+		return schemas.Invalid("gateway_id", "must be set: a gateway holds the connections")
 	case len(req.gateway) > schemas.MaxGatewayID:
 		return schemas.Invalid("gateway_id", "must have at most "+strconv.Itoa(schemas.MaxGatewayID)+" bytes")
 	case req.gateway != "" && req.epoch <= 0:
@@ -139,6 +177,6 @@ func (req *request) check(now schemas.Millis) error {
 	return schemas.CheckEpoch("gateway_epoch", req.epoch, now)
 }
 
-func tooMany(most int) error {
-	return schemas.Invalid("beats", "must have at most "+strconv.Itoa(most)+" elements")
+func tooMany(list string, most int) error {
+	return schemas.Invalid(list, "must have at most "+strconv.Itoa(most)+" elements")
 }

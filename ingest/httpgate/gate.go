@@ -70,6 +70,7 @@ func (g *Gate) Follow(cfg ingest.Config) {
 // other services' patterns below /presence/.
 func (g *Gate) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /presence/heartbeats", g.endpoint("heartbeats", g.postHeartbeats))
+	mux.HandleFunc("POST /presence/connections", g.endpoint("connections", g.postConnections))
 	// Reads serve GET of the same paths.
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
 	if g.copies != nil {

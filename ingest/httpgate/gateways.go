@@ -20,6 +20,8 @@ type gateways struct {
 type gateway struct {
 	epoch schemas.Millis
 	heard time.Duration // the last request
+	until time.Duration // it counts as heard, by a request that said so
+	holds bool          // connections, of which other processes may know more: it is kept alive in every partition
 	parts map[int32]*part
 }
 
@@ -34,11 +36,20 @@ func newGateways(cfg ingest.Config) *gateways {
 	return &gateways{cfg: cfg, known: map[schemas.GatewayID]*gateway{}}
 }
 
-// record notes a request of a gateway. An older epoch is a process that was replaced, and gets no
-// more alive frames. It fails if there are too many gateways.
-func (g *gateways) record(now time.Duration, id schemas.GatewayID, epoch schemas.Millis, beats []schemas.Beat) error {
+// oldestOpen is how long ago a connection may have been open that is told of now: less than the detector remembers
+// those that were closed.
+func (g *gateways) oldestOpen() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.cfg.ForgetAfter / 2
+}
+
+// record notes a request of a gateway. An older epoch is a process that was replaced, and gets no
+// more alive frames. It fails if there are too many gateways.
+func (g *gateways) record(now time.Duration, req *request) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	id, epoch := req.gateway, req.epoch
 	known := g.known[id]
 	switch {
 	case known == nil && len(g.known) >= g.cfg.HTTP.MaxGateways:
@@ -49,9 +60,14 @@ func (g *gateways) record(now time.Duration, id schemas.GatewayID, epoch schemas
 	case known.epoch > epoch:
 		return nil
 	}
-	known.heard = now
-	for i := range beats {
-		p := schemas.PartitionOf(beats[i].User, g.cfg.Partitions)
+	known.heard, known.until, known.holds = now, max(known.until, now+req.aliveFor), known.holds || req.events
+	for p := range g.cfg.Partitions {
+		if known.holds && known.parts[p] == nil {
+			known.parts[p] = &part{sent: -g.cfg.AliveInterval} // due at once
+		}
+	}
+	for i := range req.beats {
+		p := schemas.PartitionOf(req.beats[i].User, g.cfg.Partitions)
 		if known.parts[p] == nil {
 			known.parts[p] = &part{}
 		}
@@ -69,15 +85,15 @@ func (g *gateways) due(now time.Duration) []laneKey {
 	// Between two beats of its only user a gateway must not be silent for long enough to be lost.
 	quiet := max(g.cfg.HTTP.GatewayQuiet, g.cfg.HeartbeatInterval-g.cfg.HTTP.GatewayQuiet/2)
 	for id, known := range g.known {
-		if now-known.heard >= g.cfg.ForgetAfter {
+		if now-max(known.heard, known.until) >= g.cfg.ForgetAfter {
 			delete(g.known, id)
 			continue
 		}
 		for partition, p := range known.parts {
 			switch {
-			case now-p.beats >= g.cfg.ForgetAfter:
+			case !known.holds && now-p.beats >= g.cfg.ForgetAfter:
 				delete(known.parts, partition)
-			case now-known.heard < quiet && now-p.sent >= g.cfg.AliveInterval && !p.inFlight:
+			case now < max(known.heard+quiet, known.until) && now-p.sent >= g.cfg.AliveInterval && !p.inFlight:
 				p.sent, p.inFlight = now, true
 				due = append(due, laneKey{id, known.epoch, partition})
 			}

@@ -16,9 +16,21 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// postHeartbeats accepts all beats of a request or none, except that it leaves out those of tenants who
-// are over a quota.
+// form is how a body is read.
+type form struct {
+	json, protobuf func(body []byte, n naming, most int) (request, error)
+}
+
 func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status int, err error) {
+	return g.take(w, r, form{decodeJSON, decodeProtobuf})
+}
+
+func (g *Gate) postConnections(w http.ResponseWriter, r *http.Request) (status int, err error) {
+	return g.take(w, r, form{decodeEvents, decodeProtobufEvents})
+}
+
+// take accepts all beats of a request or none, except that it leaves out those of tenants who are over a quota.
+func (g *Gate) take(w http.ResponseWriter, r *http.Request, f form) (status int, err error) {
 	received := g.now() // ages in the body count from about here, not from its last byte
 	format, err := formatOf(r)
 	if err != nil {
@@ -37,9 +49,9 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 		return 0, err
 	}
 	defer leave()
-	decode := decodeJSON
+	decode := f.json
 	if format == protobufFormat {
-		decode = decodeProtobuf
+		decode = f.protobuf
 	}
 	req, err := decode(body, naming, g.cfg.HTTP.MaxBeats)
 	if err == nil {
@@ -59,11 +71,11 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 		return 0, err
 	}
 	if req.epoch != 0 {
-		if err := g.gateways.record(g.now(), req.gateway, req.epoch, req.beats); err != nil {
+		if err := g.gateways.record(g.now(), &req); err != nil {
 			return 0, err
 		}
 	}
-	written, err := g.writer.write(laneKey{gateway: req.gateway, epoch: req.epoch}, received, req.beats, req.names)
+	written, err := g.writer.write(&req, received)
 	if err != nil {
 		return 0, err
 	}
@@ -83,7 +95,7 @@ func checkCaller(caller *ingest.Caller, req *request) error {
 		return err
 	}
 	for i := range req.beats {
-		if err := caller.CheckUser("beats["+strconv.Itoa(i)+"].user_id", req.beats[i].User); err != nil {
+		if err := caller.CheckUser(req.list()+"["+strconv.Itoa(i)+"].user_id", req.beats[i].User); err != nil {
 			return err
 		}
 	}

@@ -46,6 +46,10 @@ func (l *lane) add(c *call, r row) (added, joined bool) {
 	}
 	d := device{r.beat.User, r.beat.Device}
 	i, known := l.index[d]
+	if r.beat.Connection != 0 { // each event counts
+		l.rows = append(l.rows, r)
+		return true, joined
+	}
 	if !known {
 		l.index[d] = len(l.rows)
 		l.rows = append(l.rows, r)
@@ -71,14 +75,15 @@ type shipment struct {
 	failed atomic.Pointer[error]
 }
 
-// seal takes everything out of the lane, with the ages at now. A request has no session whose names the detector would
+// seal takes everything out of the lane, with the ages at now. Its frames begin and end a replacement if they are to. A request has no session whose names the detector would
 // know, so each row has its name, with --ids text. A bye has none: it must not bring back that of an erased user.
-func (l *lane) seal(now time.Duration) *shipment {
+func (l *lane) seal(now time.Duration, begins, ends bool) *shipment {
 	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}
 	head := schemas.FrameHead{Gateway: l.key.gateway, GatewayEpoch: l.key.epoch}
 	beats := make([]schemas.Beat, 0, min(len(l.rows), schemas.MaxFrameRows))
-	for rest := l.rows; len(rest) > 0; {
+	for rest := l.rows; len(rest) > 0 || begins || ends && len(s.frames) == 0; begins = false {
 		n := min(len(rest), schemas.MaxFrameRows)
+		head.Begins, head.Ends = begins, ends && n == len(rest)
 		beats = beats[:0]
 		for _, r := range rest[:n] {
 			r.beat.Age = min(schemas.Millis((now-r.heard)/time.Millisecond), schemas.MaxAge)
@@ -86,7 +91,7 @@ func (l *lane) seal(now time.Duration) *shipment {
 		}
 		value := schemas.AppendFrame(nil, head, beats)
 		for i, r := range rest[:n] {
-			if !r.beat.Bye && r.name.Text != "" {
+			if !r.beat.Bye && !r.beat.Lost && r.name.Text != "" {
 				value = schemas.AppendNamedRow(value, i, r.name)
 			}
 		}

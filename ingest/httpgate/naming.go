@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/identity"
@@ -12,8 +13,9 @@ import (
 type naming struct {
 	users  identity.Users
 	caller *ingest.Caller
-	tenant string // of beats that do not name one
-	needed error  // of beats that do not name one; nil: tenant
+	tenant string        // of beats that do not name one
+	needed error         // of beats that do not name one; nil: tenant
+	oldest time.Duration // how long ago a connection may have been open
 }
 
 // texts are what one beat calls its user and device.
@@ -28,7 +30,8 @@ func (g *Gate) namingOf(r *http.Request) (naming, error) {
 	if err != nil && !ingest.NeedsTenant(err) {
 		return naming{}, err
 	}
-	return naming{users: g.cfg.Users, caller: ingest.CallerOf(r.Context()), tenant: tenant, needed: err}, nil
+	return naming{users: g.cfg.Users, caller: ingest.CallerOf(r.Context()), tenant: tenant, needed: err,
+		oldest: g.gateways.oldestOpen()}, nil
 }
 
 // resolve sets the ids of a beat and appends the name of its user, if there is one to remember.

@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
@@ -14,18 +13,9 @@ import (
 // decodeProtobuf reads a HeartbeatsRequest. Every error is a
 // *schemas.FieldError. Unknown fields are skipped, as Protobuf wants.
 func decodeProtobuf(body []byte, n naming, maxBeats int) (request, error) {
-	malformed := &schemas.FieldError{Code: "malformed", Field: "body",
-		Reason: "is not a stillhere.v1.HeartbeatsRequest in Protobuf"}
-	// Counted before they are decoded: two bytes can become a hundred.
-	switch n, ok := countBeats(body); {
-	case !ok:
-		return request{}, malformed
-	case n > maxBeats:
-		return request{}, tooMany(maxBeats)
-	}
 	var message pb.HeartbeatsRequest
-	if proto.Unmarshal(body, &message) != nil {
-		return request{}, malformed
+	if err := unmarshal(body, &message, "beats", maxBeats); err != nil {
+		return request{}, err
 	}
 	if message.GatewayEpoch < 0 {
 		return request{}, schemas.Invalid("gateway_epoch", "must be positive, in Unix milliseconds")
@@ -35,15 +25,19 @@ func decodeProtobuf(body []byte, n naming, maxBeats int) (request, error) {
 		beats: make([]schemas.Beat, len(message.Beats)),
 	}
 	for i, b := range message.Beats {
-		req.beats[i] = schemas.Beat{
-			User: schemas.UserID(b.UserId), Device: schemas.DeviceID(b.DeviceId), Kind: schemas.KnownKind(b.DeviceKind),
-			Bye: b.Bye, Age: schemas.Millis(b.AgeMs), Idle: schemas.Millis(b.IdleMs),
-		}
+		req.beats[i] = beatOf(b)
 		if err := req.checkBeat(&req.beats[i], b, n); err != nil {
 			return request{}, strictjson.Within("beats["+strconv.Itoa(i)+"]", err)
 		}
 	}
 	return req, nil
+}
+
+func beatOf(b *pb.Beat) schemas.Beat {
+	return schemas.Beat{
+		User: schemas.UserID(b.UserId), Device: schemas.DeviceID(b.DeviceId), Kind: schemas.KnownKind(b.DeviceKind),
+		Bye: b.Bye, Age: schemas.Millis(b.AgeMs), Idle: schemas.Millis(b.IdleMs),
+	}
 }
 
 // checkBeat checks a beat and, with --ids text, resolves its names.

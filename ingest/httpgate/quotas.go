@@ -68,7 +68,7 @@ func (a *admission) admit(ctx context.Context, account *tenants.Account, rows []
 	var users []schemas.UserID
 	var coming []int // who leaves is no newcomer
 	for _, row := range rows {
-		if beat := &a.req.beats[row]; !beat.Bye {
+		if beat := &a.req.beats[row]; !beat.Bye && !beat.Lost {
 			users, coming = append(users, beat.User), append(coming, row)
 		}
 	}

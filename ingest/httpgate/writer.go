@@ -52,13 +52,13 @@ func (c *call) finish(err error) {
 	}
 }
 
-// write takes the beats of a request that arrived at received; their ages count from then. names are
-// those of their users, nil with --ids int. The channel gives Kafka's answer once.
-func (w *writer) write(
-	id laneKey, received time.Duration, beats []schemas.Beat, names []schemas.Name,
-) (<-chan error, error) {
-	c := &call{written: make(chan error, 1)}
-	if len(beats) == 0 {
+// write takes the beats of a request that arrived at received; their ages count from then. The channel gives Kafka's
+// answer once.
+func (w *writer) write(req *request, received time.Duration) (<-chan error, error) {
+	c, beats, names := &call{written: make(chan error, 1)}, req.beats, req.names
+	id, lanes := laneKey{gateway: req.gateway, epoch: req.epoch}, w.lanes
+	replaces := req.begins || req.ends
+	if len(beats) == 0 && !replaces {
 		c.finishOnce(nil)
 		return c.written, nil
 	}
@@ -68,12 +68,19 @@ func (w *writer) write(
 		return nil, overloaded("too many beats wait for Kafka")
 	}
 	var touched []*lane
+	if replaces { // lanes of its own, one for each partition
+		lanes = map[laneKey]*lane{}
+		for id.partition = range w.cfg.Partitions {
+			l := &lane{key: id, calls: []*call{c}}
+			lanes[id], touched = l, append(touched, l)
+		}
+	}
 	for i := range beats {
 		id.partition = schemas.PartitionOf(beats[i].User, w.cfg.Partitions)
-		l := w.lanes[id]
+		l := lanes[id]
 		if l == nil {
 			l = &lane{key: id}
-			w.lanes[id] = l
+			lanes[id] = l
 		}
 		r := row{beat: beats[i], heard: received - time.Duration(beats[i].Age)*time.Millisecond}
 		if names != nil {
@@ -94,7 +101,7 @@ func (w *writer) write(
 	rest := false
 	for _, l := range touched {
 		if l.inFlight == 0 {
-			leaving = append(leaving, l.seal(w.now()))
+			leaving = append(leaving, l.seal(w.now(), req.begins, req.ends))
 		} else {
 			rest = true
 		}
@@ -123,7 +130,7 @@ func (w *writer) flush() {
 	w.mu.Lock()
 	for _, l := range w.lanes {
 		if len(l.rows) > 0 && l.inFlight < maxInFlight {
-			ready = append(ready, l.seal(w.now()))
+			ready = append(ready, l.seal(w.now(), false, false))
 		}
 	}
 	w.inFlight.Add(len(ready))
@@ -174,7 +181,7 @@ func (w *writer) settle(s *shipment) {
 	l.inFlight--
 	w.waiting -= s.rows
 	more := len(l.rows) > 0
-	if !more && l.inFlight == 0 {
+	if !more && l.inFlight == 0 && w.lanes[l.key] == l {
 		delete(w.lanes, l.key)
 	}
 	w.mu.Unlock()

@@ -182,6 +182,65 @@ func (Visibility) EnumDescriptor() ([]byte, []int) {
 	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{2}
 }
 
+// ConnectionEventKind says what happened to a connection. Kinds that a reader does not know are refused.
+type ConnectionEventKind int32
+
+const (
+	ConnectionEventKind_CONNECTION_EVENT_KIND_UNSPECIFIED ConnectionEventKind = 0 // refused
+	ConnectionEventKind_CONNECTION_EVENT_KIND_CONNECTED   ConnectionEventKind = 1 // it is open, and the person is there
+	ConnectionEventKind_CONNECTION_EVENT_KIND_ACTIVE      ConnectionEventKind = 2 // the person is there again
+	ConnectionEventKind_CONNECTION_EVENT_KIND_IDLE        ConnectionEventKind = 3 // the person has not touched the device for idle_ms
+	ConnectionEventKind_CONNECTION_EVENT_KIND_CLOSED      ConnectionEventKind = 4 // the device left on purpose
+	ConnectionEventKind_CONNECTION_EVENT_KIND_LOST        ConnectionEventKind = 5 // it broke
+)
+
+// Enum value maps for ConnectionEventKind.
+var (
+	ConnectionEventKind_name = map[int32]string{
+		0: "CONNECTION_EVENT_KIND_UNSPECIFIED",
+		1: "CONNECTION_EVENT_KIND_CONNECTED",
+		2: "CONNECTION_EVENT_KIND_ACTIVE",
+		3: "CONNECTION_EVENT_KIND_IDLE",
+		4: "CONNECTION_EVENT_KIND_CLOSED",
+		5: "CONNECTION_EVENT_KIND_LOST",
+	}
+	ConnectionEventKind_value = map[string]int32{
+		"CONNECTION_EVENT_KIND_UNSPECIFIED": 0,
+		"CONNECTION_EVENT_KIND_CONNECTED":   1,
+		"CONNECTION_EVENT_KIND_ACTIVE":      2,
+		"CONNECTION_EVENT_KIND_IDLE":        3,
+		"CONNECTION_EVENT_KIND_CLOSED":      4,
+		"CONNECTION_EVENT_KIND_LOST":        5,
+	}
+)
+
+func (x ConnectionEventKind) Enum() *ConnectionEventKind {
+	p := new(ConnectionEventKind)
+	*p = x
+	return p
+}
+
+func (x ConnectionEventKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConnectionEventKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_stillhere_v1_frame_proto_enumTypes[3].Descriptor()
+}
+
+func (ConnectionEventKind) Type() protoreflect.EnumType {
+	return &file_stillhere_v1_frame_proto_enumTypes[3]
+}
+
+func (x ConnectionEventKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConnectionEventKind.Descriptor instead.
+func (ConnectionEventKind) EnumDescriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
+}
+
 // Frame is a record of presence.heartbeats: what one gateway heard for one
 // partition since its last flush, or one control message.
 //
@@ -196,7 +255,8 @@ type Frame struct {
 	// The gateway that holds the connections, at most 128 bytes; empty for beats
 	// that came through no gateway.
 	GatewayId string `protobuf:"bytes,2,opt,name=gateway_id,json=gatewayId,proto3" json:"gateway_id,omitempty"`
-	// When the gateway process started, Unix milliseconds; goes with gateway_id. 0: of
+	// When the gateway process started, Unix milliseconds; goes with gateway_id. 1: of
+	// a gateway that does not tell its processes apart. 0: of
 	// no process. Such beats have no reconnect window, like those without a gateway.
 	GatewayEpochMs int64 `protobuf:"varint,3,opt,name=gateway_epoch_ms,json=gatewayEpochMs,proto3" json:"gateway_epoch_ms,omitempty"`
 	// Counts the frames of one gateway epoch in one partition, from 1; 0 when the
@@ -850,7 +910,156 @@ func (x *Beat) GetDevice() string {
 	return ""
 }
 
-// HeartbeatsResponse is what POST /presence/heartbeats answers.
+// ConnectionsRequest is the Protobuf body of POST /presence/connections.
+type ConnectionsRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	GatewayId    string                 `protobuf:"bytes,1,opt,name=gateway_id,json=gatewayId,proto3" json:"gateway_id,omitempty"`
+	GatewayEpoch int64                  `protobuf:"varint,2,opt,name=gateway_epoch,json=gatewayEpoch,proto3" json:"gateway_epoch,omitempty"` // Unix milliseconds; 0: the gateway does not tell its processes apart
+	Events       []*ConnectionEvent     `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
+	// From this request on, up to and including one with replace_ends, the events name all open connections of the
+	// gateway: the others are lost. Each request is answered before the next is sent; one alone may have both.
+	ReplaceBegins bool `protobuf:"varint,4,opt,name=replace_begins,json=replaceBegins,proto3" json:"replace_begins,omitempty"`
+	ReplaceEnds   bool `protobuf:"varint,5,opt,name=replace_ends,json=replaceEnds,proto3" json:"replace_ends,omitempty"`
+	// How long the gateway counts as heard after this request, at most 5 minutes; 0: 10 s.
+	AliveForMs    uint32 `protobuf:"varint,6,opt,name=alive_for_ms,json=aliveForMs,proto3" json:"alive_for_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectionsRequest) Reset() {
+	*x = ConnectionsRequest{}
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectionsRequest) ProtoMessage() {}
+
+func (x *ConnectionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectionsRequest.ProtoReflect.Descriptor instead.
+func (*ConnectionsRequest) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ConnectionsRequest) GetGatewayId() string {
+	if x != nil {
+		return x.GatewayId
+	}
+	return ""
+}
+
+func (x *ConnectionsRequest) GetGatewayEpoch() int64 {
+	if x != nil {
+		return x.GatewayEpoch
+	}
+	return 0
+}
+
+func (x *ConnectionsRequest) GetEvents() []*ConnectionEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ConnectionsRequest) GetReplaceBegins() bool {
+	if x != nil {
+		return x.ReplaceBegins
+	}
+	return false
+}
+
+func (x *ConnectionsRequest) GetReplaceEnds() bool {
+	if x != nil {
+		return x.ReplaceEnds
+	}
+	return false
+}
+
+func (x *ConnectionsRequest) GetAliveForMs() uint32 {
+	if x != nil {
+		return x.AliveForMs
+	}
+	return 0
+}
+
+// ConnectionEvent is what happened to one connection.
+type ConnectionEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          ConnectionEventKind    `protobuf:"varint,1,opt,name=kind,proto3,enum=stillhere.v1.ConnectionEventKind" json:"kind,omitempty"`
+	ConnectionId  string                 `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"` // 1 to 128 bytes, unique among those of the device through the gateway
+	Beat          *Beat                  `protobuf:"bytes,3,opt,name=beat,proto3" json:"beat,omitempty"`                                     // whose it is, and when; bye is not set
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectionEvent) Reset() {
+	*x = ConnectionEvent{}
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectionEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectionEvent) ProtoMessage() {}
+
+func (x *ConnectionEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectionEvent.ProtoReflect.Descriptor instead.
+func (*ConnectionEvent) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ConnectionEvent) GetKind() ConnectionEventKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ConnectionEventKind_CONNECTION_EVENT_KIND_UNSPECIFIED
+}
+
+func (x *ConnectionEvent) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *ConnectionEvent) GetBeat() *Beat {
+	if x != nil {
+		return x.Beat
+	}
+	return nil
+}
+
+// HeartbeatsResponse is what POST /presence/heartbeats and /presence/connections answer.
 type HeartbeatsResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Accepted int32                  `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
@@ -863,7 +1072,7 @@ type HeartbeatsResponse struct {
 
 func (x *HeartbeatsResponse) Reset() {
 	*x = HeartbeatsResponse{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +1084,7 @@ func (x *HeartbeatsResponse) String() string {
 func (*HeartbeatsResponse) ProtoMessage() {}
 
 func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1097,7 @@ func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatsResponse) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{6}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HeartbeatsResponse) GetAccepted() int32 {
@@ -918,7 +1127,7 @@ type RefusedBeats struct {
 
 func (x *RefusedBeats) Reset() {
 	*x = RefusedBeats{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1139,7 @@ func (x *RefusedBeats) String() string {
 func (*RefusedBeats) ProtoMessage() {}
 
 func (x *RefusedBeats) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1152,7 @@ func (x *RefusedBeats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedBeats.ProtoReflect.Descriptor instead.
 func (*RefusedBeats) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{7}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RefusedBeats) GetTenant() string {
@@ -1043,7 +1252,20 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\aidle_ms\x18\x06 \x01(\rR\x06idleMs\x12\x16\n" +
 	"\x06tenant\x18\a \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\b \x01(\tR\x04name\x12\x16\n" +
-	"\x06device\x18\t \x01(\tR\x06device\"f\n" +
+	"\x06device\x18\t \x01(\tR\x06device\"\xfb\x01\n" +
+	"\x12ConnectionsRequest\x12\x1d\n" +
+	"\n" +
+	"gateway_id\x18\x01 \x01(\tR\tgatewayId\x12#\n" +
+	"\rgateway_epoch\x18\x02 \x01(\x03R\fgatewayEpoch\x125\n" +
+	"\x06events\x18\x03 \x03(\v2\x1d.stillhere.v1.ConnectionEventR\x06events\x12%\n" +
+	"\x0ereplace_begins\x18\x04 \x01(\bR\rreplaceBegins\x12!\n" +
+	"\freplace_ends\x18\x05 \x01(\bR\vreplaceEnds\x12 \n" +
+	"\falive_for_ms\x18\x06 \x01(\rR\n" +
+	"aliveForMs\"\x95\x01\n" +
+	"\x0fConnectionEvent\x125\n" +
+	"\x04kind\x18\x01 \x01(\x0e2!.stillhere.v1.ConnectionEventKindR\x04kind\x12#\n" +
+	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\x12&\n" +
+	"\x04beat\x18\x03 \x01(\v2\x12.stillhere.v1.BeatR\x04beat\"f\n" +
 	"\x12HeartbeatsResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\x05R\baccepted\x124\n" +
 	"\arefused\x18\x02 \x03(\v2\x1a.stillhere.v1.RefusedBeatsR\arefused\"x\n" +
@@ -1068,7 +1290,14 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"Visibility\x12\x1a\n" +
 	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13VISIBILITY_EVERYONE\x10\x01\x12\x15\n" +
-	"\x11VISIBILITY_NOBODY\x10\x02B4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x11VISIBILITY_NOBODY\x10\x02*\xe5\x01\n" +
+	"\x13ConnectionEventKind\x12%\n" +
+	"!CONNECTION_EVENT_KIND_UNSPECIFIED\x10\x00\x12#\n" +
+	"\x1fCONNECTION_EVENT_KIND_CONNECTED\x10\x01\x12 \n" +
+	"\x1cCONNECTION_EVENT_KIND_ACTIVE\x10\x02\x12\x1e\n" +
+	"\x1aCONNECTION_EVENT_KIND_IDLE\x10\x03\x12 \n" +
+	"\x1cCONNECTION_EVENT_KIND_CLOSED\x10\x04\x12\x1e\n" +
+	"\x1aCONNECTION_EVENT_KIND_LOST\x10\x05B4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_frame_proto_rawDescOnce sync.Once
@@ -1082,40 +1311,46 @@ func file_stillhere_v1_frame_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_frame_proto_rawDescData
 }
 
-var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_stillhere_v1_frame_proto_goTypes = []any{
 	(DeviceKind)(0),            // 0: stillhere.v1.DeviceKind
 	(BeatKind)(0),              // 1: stillhere.v1.BeatKind
 	(Visibility)(0),            // 2: stillhere.v1.Visibility
-	(*Frame)(nil),              // 3: stillhere.v1.Frame
-	(*NamedRow)(nil),           // 4: stillhere.v1.NamedRow
-	(*Erasure)(nil),            // 5: stillhere.v1.Erasure
-	(*VisibilityChange)(nil),   // 6: stillhere.v1.VisibilityChange
-	(*HeartbeatsRequest)(nil),  // 7: stillhere.v1.HeartbeatsRequest
-	(*Beat)(nil),               // 8: stillhere.v1.Beat
-	(*HeartbeatsResponse)(nil), // 9: stillhere.v1.HeartbeatsResponse
-	(*RefusedBeats)(nil),       // 10: stillhere.v1.RefusedBeats
-	(*Policy)(nil),             // 11: stillhere.v1.Policy
-	(*TenantPolicy)(nil),       // 12: stillhere.v1.TenantPolicy
+	(ConnectionEventKind)(0),   // 3: stillhere.v1.ConnectionEventKind
+	(*Frame)(nil),              // 4: stillhere.v1.Frame
+	(*NamedRow)(nil),           // 5: stillhere.v1.NamedRow
+	(*Erasure)(nil),            // 6: stillhere.v1.Erasure
+	(*VisibilityChange)(nil),   // 7: stillhere.v1.VisibilityChange
+	(*HeartbeatsRequest)(nil),  // 8: stillhere.v1.HeartbeatsRequest
+	(*Beat)(nil),               // 9: stillhere.v1.Beat
+	(*ConnectionsRequest)(nil), // 10: stillhere.v1.ConnectionsRequest
+	(*ConnectionEvent)(nil),    // 11: stillhere.v1.ConnectionEvent
+	(*HeartbeatsResponse)(nil), // 12: stillhere.v1.HeartbeatsResponse
+	(*RefusedBeats)(nil),       // 13: stillhere.v1.RefusedBeats
+	(*Policy)(nil),             // 14: stillhere.v1.Policy
+	(*TenantPolicy)(nil),       // 15: stillhere.v1.TenantPolicy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
 	1,  // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
-	6,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	11, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
-	5,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
-	4,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
-	12, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
+	7,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
+	14, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	6,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
+	5,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
+	15, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
 	2,  // 7: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	8,  // 8: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	9,  // 8: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
 	0,  // 9: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	10, // 10: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	11, // 10: stillhere.v1.ConnectionsRequest.events:type_name -> stillhere.v1.ConnectionEvent
+	3,  // 11: stillhere.v1.ConnectionEvent.kind:type_name -> stillhere.v1.ConnectionEventKind
+	9,  // 12: stillhere.v1.ConnectionEvent.beat:type_name -> stillhere.v1.Beat
+	13, // 13: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -1129,8 +1364,8 @@ func file_stillhere_v1_frame_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_frame_proto_rawDesc), len(file_stillhere_v1_frame_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   8,
+			NumEnums:      4,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
