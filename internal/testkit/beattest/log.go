@@ -23,6 +23,8 @@ type Written struct {
 	Epoch     schemas.Millis
 	Sequence  uint64
 	Draining  bool
+	// Begins and Ends are of a replacement.
+	Begins, Ends bool
 	// User and Visibility are set in a change of visibility.
 	User       schemas.UserID
 	Visibility schemas.Visibility
@@ -119,7 +121,7 @@ func (l *Log) take(record schemas.Outgoing) error {
 	}
 	w := Written{
 		At: time.Now(), Partition: record.Partition, Key: record.Key, Gateway: schemas.GatewayID(frame.Gateway),
-		Epoch: frame.GatewayEpoch, Sequence: frame.Sequence, Draining: frame.Draining,
+		Epoch: frame.GatewayEpoch, Sequence: frame.Sequence, Draining: frame.Draining, Begins: frame.Begins, Ends: frame.Ends,
 		User: frame.VisibilityUser, Visibility: frame.Visibility, Erased: frame.ErasedUser, Until: frame.ErasedUntil,
 	}
 	cursor := frame.Beats()
