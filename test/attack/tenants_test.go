@@ -101,6 +101,11 @@ var attempts = map[string][]attempt{
 			return map[string]any{"beats": []any{map[string]any{"user_id": name, "device_id": "d", "bye": true}}}
 		}),
 		[]attempt{beatsWithTenants, beatsInProtobuf}),
+	"POST /presence/connections": {func(name string, tenant *string) request {
+		event := map[string]any{"event": "disconnected", "reason": "closed", "connection_id": "c", "user_id": name, "device_id": "phone"}
+		return request{"POST", "/presence/connections" + query(tenant),
+			asJSON(map[string]any{"gateway_id": "gw-1", "replace": true, "events": []any{event}}), ""}
+	}},
 	"GET /presence/stream": nil,
 	"GET /presence/batch":  listed("GET", "/presence/batch", nil),
 	"POST /presence/batch": listed("POST", "/presence/batch", func(name string) any { return map[string]any{"user_ids": []string{name}, "detail": true} }),
