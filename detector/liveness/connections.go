@@ -63,13 +63,16 @@ func (m *Machine) ofConnection(r *report, beat *schemas.Beat, life uint16) bool 
 	return r.device == beat.Device && r.live() && r.connection == beat.Connection && m.gateways.speaksFor(life, r.life)
 }
 
-// disconnect ends the holding of a connection as of b. It returns when its reports were seen last, and whether there
-// are any.
+// notOver is the earliest time of a row of the user at hand that is not over.
+func (m *Machine) notOver() schemas.Millis { return m.clock.wall(m.evaluated - m.presentFor + 1) }
+
+// disconnect ends the holding of a connection as of b, however long ago that is. It returns when its reports were seen
+// last, and whether there are any.
 func (m *Machine) disconnect(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) (seen schemas.Millis, found bool) {
 	for i := range u.reports {
 		if r := &u.reports[i]; m.ofConnection(r, beat, life) {
 			if r.held {
-				r.lose(b)
+				r.lose(max(b, m.notOver()))
 			}
 			seen, found = max(seen, r.seen), true
 		}

@@ -66,18 +66,24 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.rows(closed(1, 2000))
 			w.alive(10)
 		}, online + ", offline 98 bye"},
-		"closed two minutes ago, which was decided a minute ago": {func(w gatewayWorld) {
+		"closed two minutes ago: at the earliest instant that is not over": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.alive(1000)
 			w.rows(closed(1, 120_000))
 			w.alive(10)
-		}, online + ", offline 939.75 bye"},
+		}, online + ", offline 954.751 bye"},
 		"lost: as after a beat at that instant": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.alive(100)
 			w.rows(lost(1, 2000))
 			w.alive(600)
 		}, online + ", away 143 silent, offline 398 silent"},
+		"lost two minutes ago": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(1000)
+			w.rows(lost(1, 120_000))
+			w.alive(600)
+		}, online + ", away 999.751 silent, offline 1254.751 silent"},
 		"idle, and active again": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.alive(1000)

@@ -30,11 +30,11 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		var seen schemas.Millis
 		if seen, found = m.disconnect(u, beat, b, life); found {
 			u.lastSeen = max(u.lastSeen, seen)
-			b = max(b, seen)
+			b = max(b, seen, m.notOver())
 			at = m.clock.at(b)
 		}
 	}
-	switch over := !found && at+m.presentFor <= m.evaluated; {
+	switch over := at+m.presentFor <= m.evaluated; {
 	case !over && beat.Lost && !found:
 		m.remember(u, beat.Device, b, life, beat.Connection)
 		fallthrough
