@@ -389,10 +389,8 @@ func (f *Frame) checkConnections() error {
 			return Invalid(rowField("connection_id", i/4), "goes with gateway_id and gateway_epoch_ms")
 		}
 	}
-	for i, kind := range f.beats {
-		if kind == byte(lastBeatKind) && (len(f.connections) == 0 || binary.LittleEndian.Uint32(f.connections[4*i:]) == 0) {
-			return Invalid(rowField("connection_id", i), "must be set where beat_kind is LOST")
-		}
+	if i := bytes.IndexByte(f.beats, byte(lastBeatKind)); i >= 0 && !f.ofProcess() {
+		return Invalid(rowField("beat_kind", i), "LOST goes with gateway_id and gateway_epoch_ms")
 	}
 	return nil
 }

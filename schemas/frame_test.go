@@ -43,7 +43,7 @@ func TestAFrameReadsBackAsItWasWritten(t *testing.T) {
 			for i := range want.Beats {
 				b := &want.Beats[i]
 				b.Connection = ConnectionID(rapid.OneOf(rapid.Just(uint32(0)), rapid.Uint32()).Draw(t, "connection"))
-				b.Lost = !b.Bye && b.Connection != 0 && rapid.Bool().Draw(t, "lost")
+				b.Lost = !b.Bye && rapid.Bool().Draw(t, "lost")
 			}
 		}
 		if len(want.Beats) == 0 {
@@ -114,8 +114,8 @@ func TestWhatIsWrongWithAFrameIsNamed(t *testing.T) {
 			"beat_kind[0]: unknown kind 3"},
 		{"a connection of no process", encoded(&pb.Frame{GatewayId: "gw", UserId: one, DeviceId: dev, ConnectionId: dev}), "invalid_argument",
 			"connection_id[0]: goes with gateway_id and gateway_epoch_ms"},
-		{"no connection lost", encoded(&pb.Frame{GatewayId: "gw", GatewayEpochMs: 1, UserId: one, DeviceId: dev, BeatKind: []pb.BeatKind{2}}), "invalid_argument",
-			"connection_id[0]: must be set where beat_kind is LOST"},
+		{"a loss by no process", encoded(&pb.Frame{GatewayId: "gw", UserId: one, DeviceId: dev, BeatKind: []pb.BeatKind{2}}), "invalid_argument",
+			"beat_kind[0]: LOST goes with gateway_id and gateway_epoch_ms"},
 		{"too few connections", encoded(&pb.Frame{GatewayId: "gw", GatewayEpochMs: 1, UserId: []int64{1, 2}, DeviceId: []uint32{1, 1}, ConnectionId: dev}),
 			"unequal_columns", "connection_id: has 1 rows where user_id has 2"},
 		{"a replacement by nobody", encoded(&pb.Frame{ReplacementEnds: true}), "invalid_argument",

@@ -52,9 +52,7 @@ func byGenerated(value []byte) (contents, bool) {
 	ok = ok && !slices.ContainsFunc(m.BeatKind, func(k pb.BeatKind) bool { return k < 0 || k > 2 })
 	process := m.GatewayId != "" && m.GatewayEpochMs != 0
 	ok = ok && (process || !m.ReplacementBegins && !m.ReplacementEnds && !slices.ContainsFunc(m.ConnectionId, func(c uint32) bool { return c != 0 }))
-	for i, kind := range m.BeatKind {
-		ok = ok && (kind != pb.BeatKind_BEAT_KIND_LOST || i < len(m.ConnectionId) && m.ConnectionId[i] != 0)
-	}
+	ok = ok && (process || !slices.Contains(m.BeatKind, pb.BeatKind_BEAT_KIND_LOST))
 	ok = ok && !slices.ContainsFunc(m.AgeMs, func(ms uint32) bool { return ms > 24*3600*1000 })
 	ok = ok && !slices.ContainsFunc(m.IdleMs, func(ms uint32) bool { return ms > 30*24*3600*1000 })
 	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs >= 0)

@@ -49,7 +49,7 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16, holds bool) {
 		for i := range n {
 			rows.Next(&beat)
 			beat.Age += late
-			if beat.Connection != 0 && !holds {
+			if !holds {
 				if beat.Connection = 0; beat.Lost {
 					continue
 				}
@@ -135,7 +135,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 // change of whether the person is active.
 func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
 	want := flagPresent | flags(beat.Kind)<<shiftKind | flags(1)<<(beat.Kind-1)<<shiftKinds
-	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life || beat.Bye || beat.Connection != 0 {
+	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life || beat.Bye || beat.Lost || beat.Connection != 0 {
 		return h.flags&flagMany != 0 && h.user == beat.User && m.repeatsOneOf(m.stored(h), beat, life)
 	}
 	// Log time since the newest report; presence time is never more.
@@ -165,7 +165,7 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 // save do where nothing changes but the times of one report. Users who may be unheard are left to them.
 func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 	i := u.only(beat.Device)
-	if len(u.reports) < 2 || i < 0 || beat.Bye || beat.Connection != 0 || u.reports[i].held || m.gateways.lives[life].lostAt != 0 {
+	if len(u.reports) < 2 || i < 0 || beat.Bye || beat.Lost || beat.Connection != 0 || u.reports[i].held || m.gateways.lives[life].lostAt != 0 {
 		return false
 	}
 	m.use(u.tenant)

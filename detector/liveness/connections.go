@@ -58,9 +58,14 @@ func (m *Machine) touched(u *user) schemas.Millis {
 // holds reports whether connections may be held through the life: it is of one process.
 func (g *gateways) holds(life uint16) bool { return life >= firstLife && !g.lives[life].endless() }
 
-// ofConnection reports whether a report is of the connection that a row ends.
-func (m *Machine) ofConnection(r *report, beat *schemas.Beat, life uint16) bool {
-	return r.device == beat.Device && r.live() && r.connection == beat.Connection && m.gateways.speaksFor(life, r.life)
+// ofConnection reports whether a report is of the connection that a row with the time b ends; without one, of any that
+// is open and not newer.
+func (m *Machine) ofConnection(r *report, beat *schemas.Beat, b schemas.Millis, life uint16) bool {
+	of := r.connection == beat.Connection
+	if beat.Connection == 0 {
+		of = r.held && r.seen <= b
+	}
+	return of && r.device == beat.Device && r.live() && m.gateways.speaksFor(life, r.life)
 }
 
 // notOver is the earliest time of a row of the user at hand that is not over.
@@ -70,7 +75,7 @@ func (m *Machine) notOver() schemas.Millis { return m.clock.wall(m.evaluated - m
 // last, and whether there are any.
 func (m *Machine) disconnect(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) (seen schemas.Millis, found bool) {
 	for i := range u.reports {
-		if r := &u.reports[i]; m.ofConnection(r, beat, life) {
+		if r := &u.reports[i]; m.ofConnection(r, beat, b, life) {
 			if r.held {
 				r.lose(max(b, m.notOver()))
 			}

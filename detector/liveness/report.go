@@ -26,7 +26,7 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 	}
 	why := event{device: beat.Device, row: true}
 	found := false // the connection that ends
-	if beat.Connection != 0 && (beat.Bye || beat.Lost) {
+	if beat.Lost || beat.Bye && beat.Connection != 0 {
 		var seen schemas.Millis
 		if seen, found = m.disconnect(u, beat, b, life); found {
 			u.lastSeen = max(u.lastSeen, seen)
@@ -35,7 +35,7 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		}
 	}
 	switch over := at+m.presentFor <= m.evaluated; {
-	case !over && beat.Lost && !found:
+	case !over && beat.Lost && !found && beat.Connection != 0:
 		m.remember(u, beat.Device, b, life, beat.Connection)
 		fallthrough
 	case over, beat.Lost, beat.Bye && !m.bye(u, beat, b, life), !beat.Bye && !m.heard(u, beat, b, life, &why):

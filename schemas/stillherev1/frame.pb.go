@@ -88,7 +88,9 @@ type BeatKind int32
 const (
 	BeatKind_BEAT_KIND_BEAT BeatKind = 0 // the device is connected
 	BeatKind_BEAT_KIND_BYE  BeatKind = 1 // the device has left on purpose
-	BeatKind_BEAT_KIND_LOST BeatKind = 2 // the connection broke: the device was last heard when the row says; has a connection_id
+	// The connection broke: the device was last heard when the row says. Without a connection_id: all connections of the
+	// device through this gateway that are not newer. Goes with gateway_id and gateway_epoch_ms.
+	BeatKind_BEAT_KIND_LOST BeatKind = 2
 )
 
 // Enum value maps for BeatKind.
