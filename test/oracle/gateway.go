@@ -98,6 +98,7 @@ func (w *world) duplicate(f *schemas.Frame) bool {
 type life struct {
 	of        origin
 	heard     schemas.Millis // log time of its last frame
+	begun     schemas.Millis // when the replacement of its connections began; 0: there is none
 	end       ending
 	endedAt   schemas.Millis // log time at which it ended
 	closedAt  schemas.Millis // log time from which on no frame continues it
@@ -208,6 +209,9 @@ func (w *world) without(of origin, why ending) *life {
 func mayEnd(bye, report *life) bool {
 	return bye.gateway().id == report.gateway().id && bye.gateway().epoch >= report.gateway().epoch
 }
+
+// own reports whether l is of a gateway's own process, which may hold devices.
+func (l *life) own() bool { return l != nil && !l.lasts }
 
 // gateway is the one of l; nil is no gateway.
 func (l *life) gateway() origin {

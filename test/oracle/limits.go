@@ -10,11 +10,23 @@ import (
 const never = millis(1<<63 - 1)
 
 func (w *world) presentUntil(u *user, r *report) millis {
-	until := w.presence(r.seen) + w.of(u).present
+	until := w.presence(r.vouched()) + w.of(u).present
 	if r.life != nil && r.life.forwarded {
 		return until + w.window
 	}
-	return until
+	return w.holds(r, r.held, until)
+}
+
+// holds is until when r is what its gateway vouches for, which is limit once no frame continues its life, but at least
+// until a second after that.
+func (w *world) holds(r *report, vouched bool, limit millis) millis {
+	switch {
+	case !vouched:
+		return limit
+	case r.life.closedAt == 0:
+		return never
+	}
+	return max(limit, w.presence(r.life.closedAt)+1000)
 }
 
 // cohort reports whether r is in the cohort of a life that was lost before r's own limit, as far as that is known.
@@ -24,7 +36,7 @@ func (w *world) cohort(u *user, r *report) bool { return w.lostAt(r.life, w.pres
 func (w *world) leaves(u *user, r *report) millis {
 	until := w.presentUntil(u, r)
 	switch {
-	case !w.cohort(u, r):
+	case until == never || !w.cohort(u, r):
 		return until
 	case w.ahead:
 		return never
@@ -54,7 +66,10 @@ func (w *world) activeUntil(u *user, r *report) millis {
 	if idleAfter == 0 {
 		return never
 	}
-	return w.presence(r.seen) - millis(r.idle) + idleAfter
+	if r.inUse() {
+		return w.holds(r, true, w.presence(r.vouched())+idleAfter)
+	}
+	return w.presence(r.told) - millis(r.idle) + idleAfter
 }
 
 // idleLimit is when the last active report stops being active.

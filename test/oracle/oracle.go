@@ -230,6 +230,9 @@ func (w *world) apply(f *frame) {
 	if !fresh {
 		return
 	}
+	if f.Begins && gateway.own() {
+		gateway.begun = w.now
+	}
 	if f.VisibilityUser != 0 {
 		w.setVisibility(f.VisibilityUser, f.Visibility == schemas.Nobody)
 	}
@@ -245,6 +248,9 @@ func (w *world) apply(f *frame) {
 			}
 			w.row(row, gateway)
 		}
+	}
+	if f.Ends && gateway.own() && gateway.begun != 0 {
+		w.loseUnnamed(gateway)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // row and the limits before it cause at most a dozen, and the ordinals of versions end at 4,095.
 const maxCaused = 4000
 
-// row applies one beat or bye.
+// row applies one row: a beat, a bye, or what has become of a connection.
 func (w *world) row(row schemas.Beat, through *life) {
 	u := w.user(row.User)
 	if u == nil || w.caused[row.User] >= maxCaused {
@@ -22,10 +22,16 @@ func (w *world) row(row schemas.Beat, through *life) {
 	u = w.user(row.User)
 	why := reason{device: row.Device, row: true}
 	counts := false
+	if !through.own() {
+		row.Connection = 0
+	}
 	switch over := w.presence(b)+w.of(u).present <= w.x; {
-	case over:
+	case row.Connection != 0 && (row.Bye || row.Lost):
+		b, counts = w.disconnect(u, row, b, through, over)
+	case over || row.Lost:
 	case row.Bye:
-		counts = w.bye(u, row.Device, b, through)
+		ended := slices.DeleteFunc(u.of(row.Device), func(r *report) bool { return r.seen > b || !mayEnd(through, r.life) })
+		counts = w.bye(u, ended, bye{device: row.Device, life: through, time: b})
 	default:
 		counts = w.beat(u, row, b, through, &why)
 	}
@@ -36,20 +42,31 @@ func (w *world) row(row schemas.Beat, through *life) {
 	w.forget(u)
 }
 
-// beat applies a beat to u's reports. It returns false if the beat changes nothing.
+// beat applies a beat, maybe of a connection, to u's reports. It returns false if the beat changes nothing.
 func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life, why *reason) bool {
 	known := u.of(row.Device)
+	next := &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through,
+		connection: row.Connection, held: row.Connection != 0}
+	var before *report // which next replaces
 	for _, r := range known {
-		if r.life == through && b < r.seen {
-			return false
+		if r.life == through {
+			before = r
 		}
 	}
-	for _, earlier := range u.byes {
-		if earlier.device == row.Device && earlier.life == through && b < earlier.time {
-			return false
-		}
+	if before != nil && row.Connection == 0 {
+		next.connection, next.held = before.connection, before.held
 	}
-	if w.tooOld(u, row.Device, b, through) {
+	if u.outdated(next, before, b, row.Connection == 0) {
+		return false
+	}
+	if before != nil {
+		next.seen = max(next.seen, before.seen)
+	}
+	if next.held {
+		next.seen = max(next.seen, through.begun)
+	}
+	next.told = next.seen
+	if w.tooOld(u, next, b) {
 		return false
 	}
 	there := len(u.through(row.Device, through)) > 0
@@ -59,7 +76,13 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 			u.end(r, false)
 		}
 	}
-	u.forgetBye(row.Device, through)
+	u.forgetBye(row.Device, through, 0)
+	if next.held {
+		u.forgetBye(row.Device, through, next.connection)
+	}
+	if next.held && before != nil && !before.held && before.connection != 0 && before.connection != next.connection {
+		w.remember(u, bye{row.Device, through, before.connection, before.seen})
+	}
 	if own := u.through(row.Device, through); len(own) == 2 {
 		u.end(oldest(own), true)
 	}
@@ -72,19 +95,39 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	if len(known) == 0 {
 		why.evicted = len(w.evict(u, 2*w.policy.MaxDevices-1)) > 0 || why.evicted
 	}
-	u.reports = append(u.reports, &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through})
+	u.reports = append(u.reports, next)
 	u.silent, u.held, u.lost = false, 0, ongoing
 	idleAfter := w.of(u).idleAfter
 	idle := millis(row.Idle)
-	why.active = idleAfter == 0 || idle < idleAfter && w.presence(b)-idle+idleAfter > w.x
+	why.active = idleAfter == 0 || next.inUse() || idle < idleAfter && w.presence(next.seen)-idle+idleAfter > w.x
 	return true
 }
 
-// tooOld reports whether a new report would itself be the first to end.
-func (w *world) tooOld(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
+// outdated reports whether a beat at b that would make the report next of before, nil for none, changes nothing. It is
+// bare if its own row has no connection.
+func (u *user) outdated(next, before *report, b schemas.Millis, bare bool) bool {
+	for _, known := range u.byes {
+		same := known.connection == next.connection
+		if known.device == next.device && known.life == next.life &&
+			(known.time > b && (bare || same || known.connection == 0) || known.time == b && same && next.held) {
+			return true
+		}
+	}
+	switch {
+	case before == nil:
+		return false
+	case !next.held || before.held:
+		return before.seen > b
+	}
+	return before.connection == next.connection && before.seen >= b
+}
+
+// tooOld reports whether a new report, of a beat at b, would itself be the first to end.
+func (w *world) tooOld(u *user, next *report, b schemas.Millis) bool {
+	device, through := next.device, next.life
 	first := func(newest map[schemas.DeviceID]schemas.Millis, most int) bool {
 		seen, goes := smallest(newest)
-		return len(newest) >= most && (b < seen || b == seen && device < goes)
+		return len(newest) >= most && (next.seen < seen || next.seen == seen && device < goes)
 	}
 	if len(u.of(device)) == 0 && first(u.devices(), 2*w.policy.MaxDevices) ||
 		len(u.through(device, through)) == 0 && first(u.devicesOf(through), w.policy.MaxDevices) {
@@ -93,7 +136,7 @@ func (w *world) tooOld(u *user, device schemas.DeviceID, b schemas.Millis, throu
 	goes := func(r *report) bool { return r.life == through || w.leftBehind(r, b, through) }
 	stay := slices.DeleteFunc(u.of(device), goes)
 	own := slices.DeleteFunc(u.through(device, through), goes)
-	return len(stay) == 4 && b < oldest(stay).seen || len(own) == 2 && b < oldest(own).seen
+	return len(stay) == 4 && next.seen < oldest(stay).seen || len(own) == 2 && next.seen < oldest(own).seen
 }
 
 // through are the present reports of a device that came through the gateway of a life.
@@ -153,11 +196,48 @@ func (w *world) leftBehind(r *report, b schemas.Millis, through *life) bool {
 	return r.seen <= b && w.lostAt(r.life, w.presence(w.now))
 }
 
+// disconnect applies a row of a connection that was closed or lost at b. It returns when that was, and whether it counts.
+func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through *life, over bool) (schemas.Millis, bool) {
+	newest := bye{row.Device, through, row.Connection, b}
+	of := slices.DeleteFunc(u.of(row.Device), func(r *report) bool {
+		return r.connection != row.Connection || !mayEnd(through, r.life)
+	})
+	if len(of) == 0 {
+		if !over {
+			w.remember(u, newest)
+		}
+		return b, false
+	}
+	counts := row.Bye
+	for _, r := range of {
+		if r.held {
+			r.lose(b)
+			counts = true
+		}
+		newest.time = max(newest.time, r.seen)
+	}
+	if !row.Bye {
+		return b, counts
+	}
+	return newest.time, w.bye(u, of, newest)
+}
+
+// loseUnnamed ends the replacement of the connections of l: those that were not named since it began are lost.
+func (w *world) loseUnnamed(l *life) {
+	for _, u := range w.users {
+		for _, r := range u.reports {
+			if r.life == l && r.held && r.seen < l.begun {
+				r.lose(w.now)
+			}
+		}
+	}
+	l.begun = 0
+}
+
 // bye ends reports by a bye, and remembers it. It returns whether one ended.
-func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
-	ended := slices.DeleteFunc(u.of(device), func(r *report) bool { return r.seen > b || !mayEnd(through, r.life) })
-	for _, r := range u.of(device) {
-		left := slices.ContainsFunc(ended, func(own *report) bool { return mayEnd(through, own.life) && w.leftBehind(r, own.seen, through) })
+func (w *world) bye(u *user, ended []*report, newest bye) bool {
+	for _, r := range u.of(newest.device) {
+		left := slices.ContainsFunc(ended, func(own *report) bool { return w.leftBehind(r, own.seen, newest.life) })
 		if left && !slices.Contains(ended, r) {
 			ended = append(ended, r)
 		}
@@ -165,18 +245,19 @@ func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through 
 	for _, r := range ended {
 		u.end(r, true)
 	}
-	w.remember(u, bye{device, through, b})
+	w.remember(u, newest)
 	return len(ended) > 0
 }
 
-// remember replaces an earlier bye of the device through the same life.
+// remember replaces an earlier bye of the same device and connection through the same life.
 func (w *world) remember(u *user, newest bye) {
 	for _, known := range u.byes {
-		if known.device == newest.device && known.life == newest.life && known.time >= newest.time {
+		if known.device == newest.device && known.life == newest.life && known.connection == newest.connection &&
+			known.time >= newest.time {
 			return
 		}
 	}
-	u.forgetBye(newest.device, newest.life)
+	u.forgetBye(newest.device, newest.life, newest.connection)
 	for len(u.byes) >= w.policy.MaxDevices {
 		first := 0
 		for i := range u.byes {
@@ -412,7 +493,7 @@ func (w *world) charge(u *user, p millis, changesState bool) {
 // publish emits the transition of u from what was published last to its current state.
 func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
 	for _, r := range u.reports {
-		u.lastActive = max(u.lastActive, r.touched())
+		u.lastActive, u.lastSeen = max(u.lastActive, r.touched()), max(u.lastSeen, r.vouched())
 	}
 	if u.published.state != u.state {
 		u.since = at

@@ -15,6 +15,9 @@ func (w *world) write(u *user) {
 		return
 	}
 	u.dirty = false
+	for _, r := range u.reports {
+		u.lastSeen = max(u.lastSeen, r.vouched())
+	}
 	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
 		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden), UnsureSince: u.unsureSince,
 		ShownAt: w.shown[u.id]}
@@ -180,7 +183,7 @@ func (w *world) presumeReports(u *user) {
 		idle = schemas.Millis(w.of(u).idleAfter)
 	}
 	for _, kind := range kinds.Append(nil) {
-		u.reports = append(u.reports, &report{kind: kind, seen: w.now, idle: idle})
+		u.reports = append(u.reports, &report{kind: kind, seen: w.now, told: w.now, idle: idle})
 	}
 	u.lastSeen = max(u.lastSeen, w.now)
 }

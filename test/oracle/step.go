@@ -134,8 +134,8 @@ func (w *world) fellSilent(u *user, ended []*report) {
 	u.silent, u.silentFrom, u.silentDevice = true, 0, ended[0].device
 	for _, r := range ended {
 		u.silentDevice = min(u.silentDevice, r.device)
-		if r.seen > u.silentFrom {
-			u.silentFrom, u.held, u.lost = r.seen, w.leaves(u, r)-w.presentUntil(u, r), ongoing
+		if r.vouched() > u.silentFrom {
+			u.silentFrom, u.held, u.lost = r.vouched(), w.leaves(u, r)-w.presentUntil(u, r), ongoing
 			if w.cohort(u, r) {
 				u.lost = r.life.end
 			}

@@ -34,7 +34,7 @@ func (w *world) updateUnsure(u *user) {
 	case u.unsureSince == 0 && from != never && max(from+unsureAfter, w.presence(w.of(u).from)) <= w.reached:
 		u.unsureSince, u.dirty = w.shown[u.id], true
 		for _, r := range u.reports {
-			u.unsureSince = max(u.unsureSince, r.seen, r.life.endedAt)
+			u.unsureSince = max(u.unsureSince, r.vouched(), r.life.endedAt)
 		}
 	}
 }

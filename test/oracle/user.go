@@ -11,23 +11,51 @@ type report struct {
 	device schemas.DeviceID // 0: presumed
 	kind   schemas.DeviceKind
 	seen   schemas.Millis // time of the newest beat
-	idle   schemas.Millis // by that beat
+	idle   schemas.Millis // by the row at told
+	told   schemas.Millis // seen when the idle time came
 	life   *life          // through which it came, nil for none
+
+	connection schemas.ConnectionID // 0: none
+	held       bool                 // the connection is open; false with a connection: it was lost
+}
+
+// inUse reports whether the person uses the device as long as its gateway is heard.
+func (r *report) inUse() bool { return r.held && r.idle == 0 }
+
+// vouched is seen, or the last frame of the gateway that holds the device.
+func (r *report) vouched() schemas.Millis {
+	if r.held {
+		return max(r.seen, r.life.heard)
+	}
+	return r.seen
+}
+
+// lose ends the holding of a held report at b.
+func (r *report) lose(b schemas.Millis) {
+	r.seen = max(r.seen, b)
+	if r.inUse() {
+		r.told = r.seen
+	}
+	r.held = false
 }
 
 // touched is when the person last touched the device; 0: not known.
 func (r *report) touched() schemas.Millis {
-	if r.idle >= schemas.MaxIdle {
+	switch {
+	case r.inUse():
+		return r.vouched()
+	case r.idle >= schemas.MaxIdle:
 		return 0
 	}
-	return r.seen - r.idle
+	return r.told - r.idle
 }
 
 // bye is a remembered bye.
 type bye struct {
-	device schemas.DeviceID
-	life   *life
-	time   schemas.Millis
+	device     schemas.DeviceID
+	life       *life
+	connection schemas.ConnectionID // 0: none
+	time       schemas.Millis
 }
 
 // shown is what others see of a user.
@@ -88,15 +116,18 @@ func (u *user) of(device schemas.DeviceID) []*report {
 
 // end removes a report. With leaves, its last touch counts for lastActive.
 func (u *user) end(ended *report, leaves bool) {
+	u.lastSeen = max(u.lastSeen, ended.vouched())
 	if leaves {
 		u.lastActive = max(u.lastActive, ended.touched())
 	}
 	u.reports = slices.DeleteFunc(u.reports, func(r *report) bool { return r == ended })
 }
 
-// forgetBye forgets the bye of a device through a life.
-func (u *user) forgetBye(device schemas.DeviceID, through *life) {
-	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return b.device == device && b.life == through })
+// forgetBye forgets the bye of a device and connection through a life.
+func (u *user) forgetBye(device schemas.DeviceID, through *life, connection schemas.ConnectionID) {
+	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool {
+		return b.device == device && b.life == through && b.connection == connection
+	})
 }
 
 // lastBye is the remembered bye with the greatest time; of several, that of the device with the

@@ -61,6 +61,8 @@ type Record struct {
 	Draining bool                  `json:",omitempty"`
 	Forward  bool                  `json:",omitempty"` // the frame was forwarded by the detector of another partition
 	Late     int64                 `json:",omitempty"` // how long before the frame its beats had been written there
+	Begins   bool                  `json:",omitempty"` // a replacement
+	Ends     bool                  `json:",omitempty"`
 	Hide     schemas.UserID        `json:",omitempty"` // is hidden by it
 	Show     schemas.UserID        `json:",omitempty"` // is shown again
 	Erase    schemas.UserID        `json:",omitempty"` // is erased
@@ -90,6 +92,9 @@ type Row struct {
 	Bye    bool  `json:",omitempty"`
 	Age    int64 `json:",omitempty"`
 	Idle   int64 `json:",omitempty"`
+	// Connection is what the row is about, if its frame has a gateway. Lost says that it broke.
+	Connection schemas.ConnectionID `json:",omitempty"`
+	Lost       bool                 `json:",omitempty"`
 	// Name is that of the user, in text mode; nil: the frame does not say it.
 	Name *schemas.Name `json:",omitempty"`
 }
@@ -179,7 +184,8 @@ func (r *Record) value(at, start schemas.Millis, text bool) []byte {
 		}
 		return schemas.AppendErasure(nil, r.Erase, name, until, until, r.Forward)
 	}
-	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}
+	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward,
+		Begins: r.Begins, Ends: r.Ends}
 	if r.Gateway != "" {
 		head.GatewayEpoch = start + schemas.Millis(r.Epoch)
 	}
@@ -189,7 +195,7 @@ func (r *Record) value(at, start schemas.Millis, text bool) []byte {
 	beats := make([]schemas.Beat, len(r.Rows))
 	for i, row := range r.Rows {
 		beats[i] = schemas.Beat{User: row.User, Device: row.Device, Kind: row.Kind, Bye: row.Bye,
-			Age: schemas.Millis(row.Age), Idle: schemas.Millis(row.Idle)}
+			Age: schemas.Millis(row.Age), Idle: schemas.Millis(row.Idle), Connection: row.Connection, Lost: row.Lost}
 	}
 	value := schemas.AppendFrame(nil, head, beats)
 	for i, row := range r.Rows {

@@ -32,6 +32,11 @@ func (r *Record) size() int {
 	if r.Name != nil {
 		size++
 	}
+	for _, is := range []bool{r.Begins, r.Ends} {
+		if is {
+			size++
+		}
+	}
 	for _, row := range r.Rows {
 		if row.Age != 0 {
 			size++
@@ -40,6 +45,12 @@ func (r *Record) size() int {
 			size++
 		}
 		if row.Name != nil {
+			size++
+		}
+		if row.Connection != 0 {
+			size++
+		}
+		if row.Lost {
 			size++
 		}
 	}
@@ -74,7 +85,7 @@ func (h *History) without(at, run int, keepTime bool) *History {
 	return &shorter
 }
 
-// simplify drops rows, ages, idleness, names, gateways and sequences.
+// simplify drops rows, ages, idleness, names, connections, replacements, gateways and sequences.
 func simplify(h *History, still func(*History) bool) *History {
 	try := func(i int, change func(*Record)) {
 		simpler := *h
@@ -93,12 +104,19 @@ func simplify(h *History, still func(*History) bool) *History {
 			try(i, func(r *Record) { r.Rows[row].Age = 0 })
 			try(i, func(r *Record) { r.Rows[row].Idle = 0 })
 			try(i, func(r *Record) { r.Rows[row].Name = nil })
+			try(i, func(r *Record) { r.Rows[row].Lost = false })
+			try(i, func(r *Record) { r.Rows[row].Connection, r.Rows[row].Lost = 0, false })
 		}
 		try(i, func(r *Record) { r.Sequence = 0 })
 		try(i, func(r *Record) { r.Name = nil })
+		try(i, func(r *Record) { r.Begins = false })
+		try(i, func(r *Record) { r.Ends = false })
 		try(i, func(r *Record) {
 			if !r.Draining {
-				r.Gateway, r.Epoch, r.Sequence = "", 0, 0
+				r.Gateway, r.Epoch, r.Sequence, r.Begins, r.Ends = "", 0, 0, false, false
+				for row := range r.Rows {
+					r.Rows[row].Connection, r.Rows[row].Lost = 0, false
+				}
 			}
 		})
 	}
