@@ -45,7 +45,7 @@ func (w *world) row(row schemas.Beat, through *life) {
 // beat applies a beat, maybe of a connection, to u's reports. It returns false if the beat changes nothing.
 func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life, why *reason) bool {
 	known := u.of(row.Device)
-	next := &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through,
+	next := &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, told: b, life: through,
 		connection: row.Connection, held: row.Connection != 0}
 	var before *report // which next replaces
 	for _, r := range known {
@@ -65,7 +65,6 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	if next.held {
 		next.seen = max(next.seen, through.begun)
 	}
-	next.told = next.seen
 	if w.tooOld(u, next, b) {
 		return false
 	}
@@ -99,7 +98,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	u.silent, u.held, u.lost = false, 0, ongoing
 	idleAfter := w.of(u).idleAfter
 	idle := millis(row.Idle)
-	why.active = idleAfter == 0 || next.inUse() || idle < idleAfter && w.presence(next.seen)-idle+idleAfter > w.x
+	why.active = idleAfter == 0 || next.inUse() || idle < idleAfter && w.presence(b)-idle+idleAfter > w.x
 	return true
 }
 

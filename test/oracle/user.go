@@ -12,7 +12,7 @@ type report struct {
 	kind   schemas.DeviceKind
 	seen   schemas.Millis // time of the newest beat
 	idle   schemas.Millis // by the row at told
-	told   schemas.Millis // seen when the idle time came
+	told   schemas.Millis
 	life   *life          // through which it came, nil for none
 
 	connection schemas.ConnectionID // 0: none
@@ -114,11 +114,10 @@ func (u *user) of(device schemas.DeviceID) []*report {
 	return reports
 }
 
-// end removes a report. With leaves, its last touch counts for lastActive.
+// end removes a report. With leaves, what is known of it counts for lastSeen and lastActive.
 func (u *user) end(ended *report, leaves bool) {
-	u.lastSeen = max(u.lastSeen, ended.vouched())
 	if leaves {
-		u.lastActive = max(u.lastActive, ended.touched())
+		u.lastSeen, u.lastActive = max(u.lastSeen, ended.vouched()), max(u.lastActive, ended.touched())
 	}
 	u.reports = slices.DeleteFunc(u.reports, func(r *report) bool { return r == ended })
 }
