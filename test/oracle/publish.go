@@ -195,7 +195,8 @@ func (w *world) leftBehind(r *report, b schemas.Millis, through *life) bool {
 	return r.seen <= b && w.lostAt(r.life, w.presence(w.now))
 }
 
-// disconnect applies a row of a connection that was closed or lost at b. It returns when that was, and whether it counts.
+// disconnect applies a row of a connection that was closed or lost at b. It returns when that was, and whether the
+// user is to be judged, which is as before when a connection is lost.
 func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through *life, over bool) (schemas.Millis, bool) {
 	newest := bye{row.Device, through, row.Connection, b}
 	of := slices.DeleteFunc(u.of(row.Device), func(r *report) bool {
@@ -207,16 +208,14 @@ func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through 
 		}
 		return b, false
 	}
-	counts := row.Bye
 	for _, r := range of {
 		if r.held {
 			r.lose(b)
-			counts = true
 		}
 		newest.time = max(newest.time, r.seen)
 	}
 	if !row.Bye {
-		return b, counts
+		return b, false
 	}
 	return newest.time, w.bye(u, of, newest)
 }

@@ -13,7 +13,7 @@ type report struct {
 	seen   schemas.Millis // time of the newest beat
 	idle   schemas.Millis // by the row at told
 	told   schemas.Millis
-	life   *life          // through which it came, nil for none
+	life   *life // through which it came, nil for none
 
 	connection schemas.ConnectionID // 0: none
 	held       bool                 // the connection is open; false with a connection: it was lost
