@@ -141,6 +141,7 @@ func TestAReplacementLosesTheUnnamedOnly(t *testing.T) {
 		{100: {begins: true}, 101: frame(open(1, 10)), 102: {ends: true}},
 		{100: {begins: true, rows: []schemas.Beat{open(1, 1)}}, 102: {ends: true}},
 		{102: {begins: true, ends: true, rows: []schemas.Beat{open(1, 0)}}},
+		{99: frame(open(1, 0)), 100: {begins: true}, 101: frame(open(1, 10)), 102: {ends: true}}, // named by a late row
 	} {
 		named[0] = frame(open(1, 0), other)
 		holds(t, play(1000, 1000, named), append(slices.Clone(first), leaves...)...)

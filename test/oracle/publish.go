@@ -57,6 +57,9 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 		next.connection, next.held = before.connection, before.held
 	}
 	if u.outdated(next, before, b, row.Connection == 0) {
+		if before != nil && before.held && before.connection == next.connection {
+			before.seen = max(before.seen, through.begun) // it is named all the same
+		}
 		return false
 	}
 	if before != nil {
