@@ -24,15 +24,15 @@ func play(frames, ticks int, what map[int]second) (lines []string) {
 	for i := range ticks {
 		value, s := schemas.AppendTick(nil), what[i]
 		if i < frames {
-			value = schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: start, Begins: s.begins, Ends: s.ends,
-				Forwarded: s.forward}, s.rows)
+			value = schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: start,
+				Begins: s.begins, Ends: s.ends, Forwarded: s.forward}, s.rows)
 		}
 		records = append(records, schemas.Record{Offset: int64(i), Time: start + schemas.Millis(1000*i), Value: value})
 	}
 	for _, tr := range oracle.Transitions(liveness.Defaults(), 0, 1, 1, records) {
 		in := func(m schemas.Millis) schemas.Millis { return (m - start) / 1000 }
-		lines = append(lines, fmt.Sprintf("%d: user %d %s, %s, seen %d, active %d", in(tr.At), tr.User, schemas.StateWord(tr.To),
-			schemas.CauseWord(tr.Cause), in(tr.LastSeen), in(tr.LastActive)))
+		lines = append(lines, fmt.Sprintf("%d: user %d %s, %s, seen %d, active %d", in(tr.At), tr.User,
+			schemas.StateWord(tr.To), schemas.CauseWord(tr.Cause), in(tr.LastSeen), in(tr.LastActive)))
 	}
 	return lines
 }
@@ -121,8 +121,8 @@ func TestALostConnectionIsALastBeat(t *testing.T) {
 
 func TestALostDeviceLeavesAtItsClose(t *testing.T) {
 	t.Parallel()
-	holds(t, play(1000, 1000, map[int]second{0: frame(open(1, 0)), 100: frame(lost(1, 0)), 110: frame(closed(1, 30))}), comes,
-		"100: user 1 offline, bye, seen 100, active 100")
+	rows := map[int]second{0: frame(open(1, 0)), 100: frame(lost(1, 0)), 110: frame(closed(1, 30))}
+	holds(t, play(1000, 1000, rows), comes, "100: user 1 offline, bye, seen 100, active 100")
 }
 
 func TestTheUsersOfASilentGatewayHaveItsLastFrameAndTheWindow(t *testing.T) {

@@ -30,7 +30,9 @@ func (w *world) row(row schemas.Beat, through *life) {
 		b, counts = w.disconnect(u, row, b, through, over)
 	case over || row.Lost:
 	case row.Bye:
-		ended := slices.DeleteFunc(u.of(row.Device), func(r *report) bool { return r.seen > b || !mayEnd(through, r.life) })
+		ended := slices.DeleteFunc(u.of(row.Device), func(r *report) bool {
+			return r.seen > b || !mayEnd(through, r.life)
+		})
 		counts = w.bye(u, ended, bye{device: row.Device, life: through, time: b})
 	default:
 		counts = w.beat(u, row, b, through, &why)
@@ -200,7 +202,8 @@ func (w *world) leftBehind(r *report, b schemas.Millis, through *life) bool {
 
 // disconnect applies a row of a connection that was closed or lost at b. It returns when that was, and whether the
 // user is to be judged, which is as before when a connection is lost.
-func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through *life, over bool) (schemas.Millis, bool) {
+func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through *life,
+	over bool) (at schemas.Millis, judged bool) {
 	newest := bye{row.Device, through, row.Connection, b}
 	of := slices.DeleteFunc(u.of(row.Device), func(r *report) bool {
 		return r.connection != row.Connection || !mayEnd(through, r.life)

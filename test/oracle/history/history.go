@@ -184,8 +184,8 @@ func (r *Record) value(at, start schemas.Millis, text bool) []byte {
 		}
 		return schemas.AppendErasure(nil, r.Erase, name, until, until, r.Forward)
 	}
-	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward,
-		Begins: r.Begins, Ends: r.Ends}
+	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), Sequence: r.Sequence, Draining: r.Draining,
+		Forwarded: r.Forward, Begins: r.Begins, Ends: r.Ends}
 	if r.Gateway != "" {
 		head.GatewayEpoch = start + schemas.Millis(r.Epoch)
 	}
