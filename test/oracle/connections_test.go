@@ -114,9 +114,9 @@ func TestALostConnectionIsALastBeat(t *testing.T) {
 	t.Parallel()
 	holds(t, play(1000, 1000, map[int]second{0: frame(open(1, 0)), 100: frame(lost(1, 20))}), comes,
 		"125: user 1 away, silent, seen 80, active 80", "380: user 1 offline, silent, seen 80, active 80")
-	// Hours late, it takes effect at once, at an instant that is still undecided.
+	// Told an hour late, it counts as of the earliest instant that is not over.
 	holds(t, play(8000, 8000, map[int]second{0: frame(open(1, 0)), 7200: frame(lost(1, 3600))}), comes,
-		"7139: user 1 away, silent, seen 3600, active 3600", "7139: user 1 offline, silent, seen 3600, active 3600")
+		"7199: user 1 away, silent, seen 7154, active 7154", "7454: user 1 offline, silent, seen 7154, active 7154")
 }
 
 func TestALostDeviceLeavesAtItsClose(t *testing.T) {

@@ -214,6 +214,8 @@ func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through 
 		}
 		return b, false
 	}
+	b = max(b, w.wall(w.x-w.of(u).present+1)) // before that it would be over
+	newest.time = b
 	for _, r := range of {
 		if r.held {
 			r.lose(b)
