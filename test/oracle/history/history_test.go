@@ -149,6 +149,7 @@ func FuzzMachineDoesWhatTheOracleDoes(f *testing.F) {
 		compareOn(t, Machine, h)
 		seed := uint64(len(bytes))
 		compareOn(t, killed(seed).Run, withLosses(h, seed))
+		compareOn(t, killed(seed).Run, withConnections(h, seed))
 	})
 }
 
