@@ -114,6 +114,7 @@ func TestALostConnectionIsALastBeat(t *testing.T) {
 	t.Parallel()
 	holds(t, play(1000, 1000, map[int]second{0: frame(open(1, 0)), 100: frame(lost(1, 20))}), comes,
 		"125: user 1 away, silent, seen 80, active 80", "380: user 1 offline, silent, seen 80, active 80")
+	holds(t, play(1000, 1000, map[int]second{0: frame(open(1, 0)), 100: frame(lost(0, 1), open(1, 0), lost(0, 1))}), comes)
 	// Told an hour late, it counts as of the earliest instant that is not over.
 	holds(t, play(8000, 8000, map[int]second{0: frame(open(1, 0)), 7200: frame(lost(1, 3600))}), comes,
 		"7199: user 1 away, silent, seen 7154, active 7154", "7454: user 1 offline, silent, seen 7154, active 7154")

@@ -26,7 +26,7 @@ func (w *world) row(row schemas.Beat, through *life) {
 		row.Connection = 0
 	}
 	switch over := w.presence(b)+w.of(u).present <= w.x; {
-	case row.Connection != 0 && (row.Bye || row.Lost):
+	case through.own() && (row.Lost || row.Bye && row.Connection != 0):
 		b, counts = w.disconnect(u, row, b, through, over)
 	case over || row.Lost:
 	case row.Bye:
@@ -200,16 +200,20 @@ func (w *world) leftBehind(r *report, b schemas.Millis, through *life) bool {
 	return r.seen <= b && w.lostAt(r.life, w.presence(w.now))
 }
 
-// disconnect applies a row of a connection that was closed or lost at b. It returns when that was, and whether the
+// disconnect applies a row of a connection that was closed or lost at b; without one, of all that were open. It returns when that was, and whether the
 // user is to be judged, which is as before when a connection is lost.
 func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	over bool) (at schemas.Millis, judged bool) {
 	newest := bye{row.Device, through, row.Connection, b}
 	of := slices.DeleteFunc(u.of(row.Device), func(r *report) bool {
-		return r.connection != row.Connection || !mayEnd(through, r.life)
+		about := r.connection == row.Connection
+		if row.Connection == 0 {
+			about = r.held && r.seen <= b
+		}
+		return !about || !mayEnd(through, r.life)
 	})
 	if len(of) == 0 {
-		if !over {
+		if !over && row.Connection != 0 {
 			w.remember(u, newest)
 		}
 		return b, false

@@ -50,6 +50,9 @@ func withConnections(h *History, seed uint64) *History {
 			if row.Lost = !row.Bye && s.chance(5); !row.Bye && !row.Lost {
 				newest[of] = row.Connection
 			}
+			if row.Lost && s.chance(4) {
+				row.Connection = 0
+			}
 			if !s.chance(often) {
 				row.Idle = 0
 			}

@@ -105,7 +105,7 @@ func simplify(h *History, still func(*History) bool) *History {
 			try(i, func(r *Record) { r.Rows[row].Idle = 0 })
 			try(i, func(r *Record) { r.Rows[row].Name = nil })
 			try(i, func(r *Record) { r.Rows[row].Lost = false })
-			try(i, func(r *Record) { r.Rows[row].Connection, r.Rows[row].Lost = 0, false })
+			try(i, func(r *Record) { r.Rows[row].Connection = 0 })
 		}
 		try(i, func(r *Record) { r.Sequence = 0 })
 		try(i, func(r *Record) { r.Name = nil })
