@@ -1,6 +1,10 @@
 package liveness
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // A *held* device has an open connection: it is present as long as its gateway is heard, and in use until the gateway
 // says otherwise. See ../DESIGN.md.
@@ -8,13 +12,18 @@ import "github.com/stillhere/stillhere/schemas"
 // inUse reports whether the person uses a held device.
 func (r *report) inUse() bool { return r.held && r.active == r.seen }
 
-// lose ends the holding as of b.
-func (r *report) lose(b schemas.Millis) {
-	used := r.inUse()
-	r.held, r.seen = false, max(r.seen, b)
-	if used {
-		r.active = r.seen
+// lose ends the holding as of b. The person touched the device as long ago as before, in presence time.
+func (m *Machine) lose(r *report, b schemas.Millis) {
+	seen := max(r.seen, b)
+	switch {
+	case r.inUse():
+		r.active = seen
+	case r.touched() == 0:
+		r.active = seen - schemas.MaxIdle
+	default:
+		r.active = seen - schemas.Millis(m.clock.at(seen)-m.clock.at(r.active))
 	}
+	r.held, r.seen = false, seen
 }
 
 // lastHeard is when the device was heard last, also by what its gateway vouches for.
@@ -33,17 +42,6 @@ func (m *Machine) lastTouched(r *report) schemas.Millis {
 	return r.touched()
 }
 
-// lastSeen is when u was heard last.
-func (m *Machine) lastSeen(u *user) schemas.Millis {
-	seen := u.lastSeen
-	for i := range u.reports {
-		if r := &u.reports[i]; r.live() {
-			seen = max(seen, m.lastHeard(r))
-		}
-	}
-	return seen
-}
-
 // touched is when the person last touched a device, as published or by the present devices.
 func (m *Machine) touched(u *user) schemas.Millis {
 	touched := u.lastActive
@@ -53,6 +51,11 @@ func (m *Machine) touched(u *user) schemas.Millis {
 		}
 	}
 	return touched
+}
+
+// holds reports whether a connection of u is open.
+func (u *user) holds() bool {
+	return slices.ContainsFunc(u.reports, func(r report) bool { return r.held })
 }
 
 // holds reports whether connections may be held through the life: it is of one process.
@@ -77,7 +80,7 @@ func (m *Machine) disconnect(u *user, beat *schemas.Beat, b schemas.Millis, life
 	for i := range u.reports {
 		if r := &u.reports[i]; m.ofConnection(r, beat, b, life) {
 			if r.held {
-				r.lose(max(b, m.notOver()))
+				m.lose(r, max(b, m.notOver()))
 			}
 			seen, found = max(seen, r.seen), true
 		}
@@ -95,6 +98,16 @@ func (r *report) stale(connection schemas.ConnectionID, b schemas.Millis) bool {
 		return r.seen > b
 	}
 	return false
+}
+
+// name keeps an open connection in a replacement, although the row that names it is older than what is known.
+func (m *Machine) name(u *user, r *report) {
+	if begun := m.gateways.lives[r.life].begun; r.seen < begun {
+		if r.inUse() {
+			r.active = begun
+		}
+		r.seen, u.lastSeen = begun, max(u.lastSeen, begun)
+	}
 }
 
 // open makes the report of an open connection. before is the one that it replaces, or zero.
@@ -120,7 +133,7 @@ func (m *Machine) endReplacement(life uint16) {
 		u, lost := m.load(e, &m.scratch), false
 		for i := range u.reports {
 			if r := &u.reports[i]; r.life == life && r.held && r.seen < begun {
-				r.lose(m.clock.now)
+				m.lose(r, m.clock.now)
 				u.lastSeen, lost = max(u.lastSeen, r.seen), true
 			}
 		}

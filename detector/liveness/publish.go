@@ -14,12 +14,17 @@ type change struct {
 // status.
 func (m *Machine) publish(u *user, c change) {
 	u.lastActive = m.touched(u)
+	for i := range u.reports {
+		if r := &u.reports[i]; r.inUse() {
+			u.lastSeen = max(u.lastSeen, m.lastHeard(r))
+		}
+	}
 	if c.from != u.state {
 		u.since = c.at
 	}
 	shown := m.shownAt(u.id)
 	m.emit(&schemas.Transition{
-		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: notBefore(shown, m.lastSeen(u)),
+		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: notBefore(shown, u.lastSeen),
 		LastActive: notBefore(shown, u.lastActive), Cause: c.cause,
 		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID,
 		LeftOut: u.flaps.leftOut,
@@ -86,7 +91,7 @@ func (m *Machine) version(ordinal int) schemas.Version {
 // and the next: it is that of the newest transition if this record caused it, else the last before this record.
 func (m *Machine) emitStatus(u *user) {
 	s := schemas.Status{
-		User: u.id, State: u.state, Since: u.since, LastSeen: m.lastSeen(u), LastActive: u.lastActive, Kinds: u.kinds,
+		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
 		Visibility: visibilityOf(u.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
 		UnsureSince: u.unsureSince, UnsureEnded: u.unsureEnded,
 	}

@@ -18,7 +18,8 @@ const all = -1
 // report applies a beat or bye of the user of entry e with the time b that came through a life of a gateway.
 func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
 	at := m.clock.at(b)
-	if armed, counts := m.armedAt(e); !counts || armed <= at { // no limit that a look ahead sees is before the timer
+	if armed, counts := m.armedAt(e); !counts || armed <= at || u.holds() {
+		// No limit that a look ahead sees is before the timer, but those of a held device whose gateway was just lost.
 		m.lookAhead(u, at)
 	}
 	if u.state != schemas.Offline {
@@ -43,7 +44,11 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		return
 	case !beat.Bye:
 		idle := presence(beat.Idle)
-		why.active = m.idleAfter == 0 || beat.Connection != 0 && idle == 0 || idle < m.idleAfter && at-idle+m.idleAfter > m.evaluated
+		touched := at - idle
+		if beat.Connection != 0 {
+			touched = m.clock.at(b - beat.Idle)
+		}
+		why.active = m.idleAfter == 0 || beat.Connection != 0 && idle == 0 || idle < m.idleAfter && touched+m.idleAfter > m.evaluated
 	}
 	u.lastSeen = max(u.lastSeen, b)
 	m.judge(u, at, b, why)
@@ -72,6 +77,9 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 		known = known || r.live()
 		there = there || r.live() && m.gateways.same(r.life, life)
 		if r.life == life && (beat.Connection == 0 && b < r.seen || beat.Connection != 0 && r.stale(beat.Connection, b)) {
+			if before.held && before.connection == beat.Connection {
+				m.name(u, &u.reports[u.index(beat.Device, life)])
+			}
 			return false
 		}
 	}

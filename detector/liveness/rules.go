@@ -33,6 +33,8 @@ func (m *Machine) activeUntil(r *report) presence {
 		return never
 	case r.inUse():
 		return max(m.clock.at(m.lastHeard(r))+m.idleAfter, m.clock.at(closed)+unsureAfter)
+	case r.held:
+		return m.clock.at(r.active) + m.idleAfter
 	}
 	return m.clock.at(r.seen) - presence(r.seen-r.active) + m.idleAfter
 }

@@ -94,7 +94,7 @@ func (m *Machine) takeSeen(e uint32, since schemas.Millis, out *schemas.Seen) {
 			schemas.SeenDevice{Device: h.device, Kind: h.flags.kind(), State: h.flags.state(), At: seen})
 	} else {
 		u := m.stored(h)
-		if m.lastSeen(u) <= since || u.flaps.waiting != nil && u.flaps.waiting.hidden {
+		if !u.holds() && u.lastSeen <= since || u.flaps.waiting != nil && u.flaps.waiting.hidden {
 			return
 		}
 		m.use(u.tenant)

@@ -72,7 +72,7 @@ func (m *Machine) unsureFrom(u *user) (from schemas.Millis) {
 	from = m.shownAt(u.id)
 	for i := range u.reports {
 		if r := &u.reports[i]; r.live() {
-			from = max(from, r.seen, m.gateways.lives[r.life].lostAt)
+			from = max(from, m.lastHeard(r), m.gateways.lives[r.life].lostAt)
 		}
 	}
 	return from

@@ -127,9 +127,17 @@ func (u *user) simple(base schemas.Millis) bool {
 		return u.end == ongoing && u.lastSeen == u.silentFrom
 	case 1:
 		r := &u.reports[0]
-		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen
+		return u.silentFrom == 0 && r.device != 0 && r.seen >= base && u.lastSeen == u.seenBy(r)
 	}
 	return false
+}
+
+// seenBy is when u was heard last, by an entry with the report r. Whoever uses a held device was seen when active.
+func (u *user) seenBy(r *report) schemas.Millis {
+	if r.held {
+		return max(r.seen, u.lastActive)
+	}
+	return r.seen
 }
 
 // roomy is a user with room for the reports of most: both are read together.
@@ -186,8 +194,9 @@ func (m *Machine) load(e uint32, u *user) *user {
 		u.silentFrom, u.last = u.lastSeen, h.device
 		return u
 	}
-	u.reports = append(u.reports, report{device: h.device, kind: h.flags.kind(), bye: h.flags&flagHeld == flagBye,
-		held: h.flags&flagHeld == flagHeld, life: h.life, connection: m.store.connection(e), seen: u.lastSeen, active: active})
+	r := report{device: h.device, kind: h.flags.kind(), bye: h.flags&flagHeld == flagBye,
+		held: h.flags&flagHeld == flagHeld, life: h.life, connection: m.store.connection(e), seen: u.lastSeen, active: active}
+	u.lastSeen, u.reports = u.seenBy(&r), append(u.reports, r)
 	return u
 }
 
@@ -235,7 +244,7 @@ func (m *Machine) encode(e uint32, u *user) {
 	if len(u.reports) == 1 {
 		r := &u.reports[0]
 		times.active = r.active
-		h.active, h.device, h.life = m.stampOf(r.active), r.device, r.life
+		h.seen, h.active, h.device, h.life = m.stampOf(r.seen), m.stampOf(r.active), r.device, r.life
 		f |= flags(r.kind) << shiftKind & flagKind
 		m.store.setConnection(e, r.connection)
 		switch {

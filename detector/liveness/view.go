@@ -44,7 +44,7 @@ func (m *Machine) View(id schemas.UserID) *View {
 	if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
 		u := m.load(e, &m.scratch)
 		hidden = u.hidden
-		v = &View{State: schemas.StateWord(u.state), Since: u.since, LastSeen: m.lastSeen(u), LastActive: m.touched(u),
+		v = &View{State: schemas.StateWord(u.state), Since: u.since, LastSeen: u.lastSeen, LastActive: m.touched(u),
 			Next: m.viewed(m.next(u)), Waits: u.flaps.waiting != nil}
 		for i := range u.reports {
 			v.Devices = append(v.Devices, m.device(&u.reports[i]))

@@ -76,7 +76,7 @@ func TestABeatWithoutAConnectionSaysHowIdleAHeldUserIs(t *testing.T) {
 	idle, used := open(0, 0), open(0, 0)
 	idle.Idle = schemas.Millis(time.Minute / time.Millisecond)
 	holds(t, play(1000, 1000, map[int]second{0: frame(open(1, 0)), 100: frame(idle), 500: frame(used)}),
-		comes, "340: user 1 away, idle, seen 340, active 40", "500: user 1 online, active_again, seen 500, active 500")
+		comes, "340: user 1 away, idle, seen 100, active 40", "500: user 1 online, active_again, seen 500, active 500")
 }
 
 func TestTheCloseOfAnOlderConnectionEndsNothing(t *testing.T) {

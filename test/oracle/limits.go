@@ -69,7 +69,29 @@ func (w *world) activeUntil(u *user, r *report) millis {
 	if r.inUse() {
 		return w.holds(r, true, w.presence(r.vouched())+idleAfter)
 	}
-	return w.presence(r.told) - millis(r.idle) + idleAfter
+	return w.touched(r) + idleAfter
+}
+
+// touched is when the person last touched a device that is not in use.
+func (w *world) touched(r *report) millis {
+	if r.held {
+		return w.presence(r.told - r.idle)
+	}
+	return w.presence(r.told) - millis(r.idle)
+}
+
+// unhold ends the holding of a held report at b. The person touched the device as long ago as before.
+func (w *world) unhold(u *user, r *report, b schemas.Millis) {
+	seen := max(r.seen, b)
+	switch {
+	case r.inUse():
+	case r.touched() == 0:
+		r.idle = schemas.MaxIdle
+	default:
+		r.idle = schemas.Millis(w.presence(seen) - w.presence(r.told-r.idle))
+	}
+	r.seen, r.told, r.held = seen, seen, false
+	u.lastSeen = max(u.lastSeen, seen)
 }
 
 // idleLimit is when the last active report stops being active.

@@ -12,6 +12,9 @@ const maxCaused = 4000
 
 // row applies one row: a beat, a bye, or what has become of a connection.
 func (w *world) row(row schemas.Beat, through *life) {
+	if row.Lost && !through.own() {
+		return
+	}
 	u := w.user(row.User)
 	if u == nil || w.caused[row.User] >= maxCaused {
 		return
@@ -58,9 +61,10 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	if before != nil && row.Connection == 0 {
 		next.connection, next.held = before.connection, before.held
 	}
-	if u.outdated(next, before, b, row.Connection == 0) {
+	if u.outdated(next, before, b, !next.held) {
 		if before != nil && before.held && before.connection == next.connection {
 			before.seen = max(before.seen, through.begun) // it is named all the same
+			u.lastSeen = max(u.lastSeen, before.seen)
 		}
 		return false
 	}
@@ -99,11 +103,11 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	if len(known) == 0 {
 		why.evicted = len(w.evict(u, 2*w.policy.MaxDevices-1)) > 0 || why.evicted
 	}
-	u.reports = append(u.reports, next)
+	u.reports, u.lastSeen = append(u.reports, next), max(u.lastSeen, next.seen)
 	u.silent, u.held, u.lost = false, 0, ongoing
 	idleAfter := w.of(u).idleAfter
 	idle := millis(row.Idle)
-	why.active = idleAfter == 0 || next.inUse() || idle < idleAfter && w.presence(b)-idle+idleAfter > w.x
+	why.active = idleAfter == 0 || next.inUse() || idle < idleAfter && w.touched(next)+idleAfter > w.x
 	return true
 }
 
@@ -222,7 +226,7 @@ func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through 
 	newest.time = b
 	for _, r := range of {
 		if r.held {
-			r.lose(b)
+			w.unhold(u, r, b)
 		}
 		newest.time = max(newest.time, r.seen)
 	}
@@ -237,7 +241,7 @@ func (w *world) loseUnnamed(l *life) {
 	for _, u := range w.users {
 		for _, r := range u.reports {
 			if r.life == l && r.held && r.seen < l.begun {
-				r.lose(w.now)
+				w.unhold(u, r, w.now)
 			}
 		}
 	}
@@ -503,7 +507,9 @@ func (w *world) charge(u *user, p millis, changesState bool) {
 // publish emits the transition of u from what was published last to its current state.
 func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
 	for _, r := range u.reports {
-		u.lastActive, u.lastSeen = max(u.lastActive, r.touched()), max(u.lastSeen, r.vouched())
+		if u.lastActive = max(u.lastActive, r.touched()); r.inUse() {
+			u.lastSeen = max(u.lastSeen, r.vouched())
+		}
 	}
 	if u.published.state != u.state {
 		u.since = at

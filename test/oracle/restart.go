@@ -15,9 +15,6 @@ func (w *world) write(u *user) {
 		return
 	}
 	u.dirty = false
-	for _, r := range u.reports {
-		u.lastSeen = max(u.lastSeen, r.vouched())
-	}
 	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
 		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden), UnsureSince: u.unsureSince,
 		ShownAt: w.shown[u.id]}

@@ -30,21 +30,12 @@ func (r *report) vouched() schemas.Millis {
 	return r.seen
 }
 
-// lose ends the holding of a held report at b.
-func (r *report) lose(b schemas.Millis) {
-	r.seen = max(r.seen, b)
-	if r.inUse() {
-		r.told = r.seen
-	}
-	r.held = false
-}
-
 // touched is when the person last touched the device; 0: not known.
 func (r *report) touched() schemas.Millis {
 	switch {
 	case r.inUse():
 		return r.vouched()
-	case r.idle >= schemas.MaxIdle:
+	case r.seen-(r.told-r.idle) >= schemas.MaxIdle:
 		return 0
 	}
 	return r.told - r.idle
