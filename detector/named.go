@@ -145,7 +145,7 @@ func (p *Partition) leaveOutMismatches() (why error) {
 	}
 	f := &p.frame
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence,
-		Draining: f.Draining, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt}
+		Draining: f.Draining, Begins: f.Begins, Ends: f.Ends, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt}
 	var beats []schemas.Beat
 	to := make([]int, f.Rows()) // where rows go
 	rows := f.Beats()
