@@ -135,7 +135,8 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 // change of whether the person is active.
 func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
 	want := flagPresent | flags(beat.Kind)<<shiftKind | flags(1)<<(beat.Kind-1)<<shiftKinds
-	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life || beat.Bye || beat.Lost || beat.Connection != 0 {
+	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life || beat.Bye || beat.Lost ||
+		beat.Connection != 0 {
 		return h.flags&flagMany != 0 && h.user == beat.User && m.repeatsOneOf(m.stored(h), beat, life)
 	}
 	// Log time since the newest report; presence time is never more.
@@ -165,12 +166,14 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 // save do where nothing changes but the times of one report. Users who may be unheard are left to them.
 func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 	i := u.only(beat.Device)
-	if len(u.reports) < 2 || i < 0 || beat.Bye || beat.Lost || beat.Connection != 0 || u.reports[i].held || m.gateways.lives[life].lostAt != 0 {
+	if len(u.reports) < 2 || i < 0 || beat.Bye || beat.Lost || beat.Connection != 0 || u.reports[i].held ||
+		m.gateways.lives[life].lostAt != 0 {
 		return false
 	}
 	m.use(u.tenant)
 	b, before := m.clock.now-beat.Age, u.reports[i]
-	after := report{device: before.device, kind: before.kind, life: life, connection: before.connection, seen: b, active: b - beat.Idle}
+	after := before
+	after.seen, after.active = b, b-beat.Idle
 	at := m.clock.at(b)
 	switch {
 	case before.bye || before.kind != beat.Kind || before.life != life || b < before.seen || at+m.presentFor <= m.evaluated,

@@ -76,7 +76,9 @@ func (m *Machine) notOver() schemas.Millis { return m.clock.wall(m.evaluated - m
 
 // disconnect ends the holding of a connection as of b, however long ago that is. It returns when its reports were seen
 // last, and whether there are any.
-func (m *Machine) disconnect(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) (seen schemas.Millis, found bool) {
+func (m *Machine) disconnect(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) (
+	seen schemas.Millis, found bool,
+) {
 	for i := range u.reports {
 		if r := &u.reports[i]; m.ofConnection(r, beat, b, life) {
 			if r.held {

@@ -32,7 +32,8 @@ func (w gatewayWorld) alive(seconds int) {
 func (w gatewayWorld) changes() string {
 	var all []string
 	for _, t := range w.out.Transitions {
-		all = append(all, fmt.Sprintf("%s %g %s", schemas.StateWord(t.To), float64(t.At-start)/1000, schemas.CauseWord(t.Cause)))
+		at := float64(t.At-start) / 1000
+		all = append(all, fmt.Sprintf("%s %g %s", schemas.StateWord(t.To), at, schemas.CauseWord(t.Cause)))
 	}
 	return strings.Join(all, ", ")
 }

@@ -48,7 +48,8 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		if beat.Connection != 0 {
 			touched = m.clock.at(b - beat.Idle)
 		}
-		why.active = m.idleAfter == 0 || beat.Connection != 0 && idle == 0 || idle < m.idleAfter && touched+m.idleAfter > m.evaluated
+		why.active = m.idleAfter == 0 || beat.Connection != 0 && idle == 0 ||
+			idle < m.idleAfter && touched+m.idleAfter > m.evaluated
 	}
 	u.lastSeen = max(u.lastSeen, b)
 	m.judge(u, at, b, why)
@@ -147,7 +148,9 @@ func (m *Machine) bye(u *user, beat *schemas.Beat, b schemas.Millis, life uint16
 }
 
 // remember replaces an earlier bye of the device and the connection through the same life.
-func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, life uint16, connection schemas.ConnectionID) {
+func (m *Machine) remember(
+	u *user, device schemas.DeviceID, b schemas.Millis, life uint16, connection schemas.ConnectionID,
+) {
 	if i := u.remembered(device, life, connection); i >= 0 {
 		if u.reports[i].seen >= b {
 			return

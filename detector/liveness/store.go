@@ -226,5 +226,6 @@ func (s *store) find(dst []uint32, limit uint32) []uint32 {
 // bytes is the memory of the store.
 func (s *store) bytes() int {
 	const entry = 24 + 12
-	return len(s.chunks)*(chunkEntries*entry+8+8) + bytesOf(s.tenants, 1) + bytesOf(s.connections, 4) + 4*(cap(s.free)+cap(s.holes))
+	return len(s.chunks)*(chunkEntries*entry+8+8) + bytesOf(s.tenants, 1) + bytesOf(s.connections, 4) +
+		4*(cap(s.free)+cap(s.holes))
 }

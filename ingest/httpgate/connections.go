@@ -15,7 +15,8 @@ import (
 const maxAliveFor = 5 * time.Minute
 
 // eventFields are the fields of an event; the last one only with --ids text.
-var eventFields = []string{"event", "connection_id", "reason", "user_id", "device_id", "device_kind", "age_ms", "idle_ms", "tenant"}
+var eventFields = []string{"event", "connection_id", "reason", "user_id", "device_id", "device_kind", "age_ms", "idle_ms",
+	"tenant"}
 
 // event is what an element of events has besides a beat.
 type event struct {
@@ -66,7 +67,8 @@ func (e *event) tell(beat *schemas.Beat, oldest time.Duration) error {
 // decodeEvents reads a body. Every error is a *schemas.FieldError.
 func decodeEvents(body []byte, n naming, most int) (request, error) {
 	req := request{events: true, epoch: schemas.AnyProcess}
-	seen := strictjson.Fields{Known: []string{"gateway_id", "gateway_epoch", "events", "replace", "replace_begins", "replace_ends", "alive_for_ms"}}
+	seen := strictjson.Fields{Known: []string{"gateway_id", "gateway_epoch", "events", "replace", "replace_begins",
+		"replace_ends", "alive_for_ms"}}
 	r := strictjson.NewReader("body", body)
 	err := r.Document(func(key []byte) error {
 		field, err := seen.Take(key)
@@ -113,8 +115,9 @@ func decodeProtobufEvents(body []byte, n naming, most int) (request, error) {
 		return request{}, err
 	}
 	req := request{events: true, gateway: schemas.GatewayID(message.GatewayId), epoch: schemas.Millis(message.GatewayEpoch),
-		begins: message.ReplaceBegins, ends: message.ReplaceEnds, aliveFor: time.Duration(message.AliveForMs) * time.Millisecond,
-		beats: make([]schemas.Beat, len(message.Events))}
+		begins: message.ReplaceBegins, ends: message.ReplaceEnds,
+		aliveFor: time.Duration(message.AliveForMs) * time.Millisecond,
+		beats:    make([]schemas.Beat, len(message.Events))}
 	switch {
 	case req.epoch == 0:
 		req.epoch = schemas.AnyProcess

@@ -24,7 +24,8 @@ func TestEventsOfConnectionsAreAcceptedOnceKafkaHasThem(t *testing.T) {
 	t.Parallel()
 	type kind = pb.ConnectionEventKind
 	told := func(k kind, user int64, idle, age uint32) *pb.ConnectionEvent {
-		return &pb.ConnectionEvent{Kind: k, ConnectionId: "c1", Beat: &pb.Beat{UserId: user, DeviceId: 7, DeviceKind: schemas.Web, IdleMs: idle, AgeMs: age}}
+		return &pb.ConnectionEvent{Kind: k, ConnectionId: "c1",
+			Beat: &pb.Beat{UserId: user, DeviceId: 7, DeviceKind: schemas.Web, IdleMs: idle, AgeMs: age}}
 	}
 	message := string(must.Get(proto.Marshal(&pb.ConnectionsRequest{GatewayId: "mqtt-1", Events: []*pb.ConnectionEvent{
 		told(pb.ConnectionEventKind_CONNECTION_EVENT_KIND_CONNECTED, 1, 0, 20),

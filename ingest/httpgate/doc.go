@@ -1,6 +1,7 @@
 // Package httpgate takes heartbeats and changes of visibility over HTTP.
 //
 //	POST /presence/heartbeats             beats, from apps and from gateways in any language
+//	POST /presence/connections            connections that gateways see open, idle and close
 //	PUT  /presence/{user_id}/visibility   who may see a user
 //	DELETE /presence/{user_id}            erase a user
 //

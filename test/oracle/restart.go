@@ -94,6 +94,9 @@ func (w *world) handled(kept []int) int {
 	if i := slices.Index(kept, w.newest); i >= 0 && w.newestBase == 0 && w.newestEpoch == w.kept {
 		return i + 1
 	}
+	if len(w.out) == 0 {
+		return 0
+	}
 	latest, now := w.latestChange(), schemas.Millis(0)
 	later := func(i int) bool {
 		r := &w.log.Records[i]
