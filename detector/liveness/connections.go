@@ -91,9 +91,11 @@ func (m *Machine) disconnect(u *user, beat *schemas.Beat, b schemas.Millis, life
 }
 
 // stale reports whether a row that says that a connection is open comes later than what is known: of r, which is of the
-// same device and life.
+// same device and life. The end of the connection is later than any such row, however late that was written.
 func (r *report) stale(connection schemas.ConnectionID, b schemas.Millis) bool {
 	switch {
+	case r.bye && r.connection == connection:
+		return true
 	case !r.held && r.connection == connection:
 		return r.seen >= b
 	case r.held || r.bye && r.connection == 0:

@@ -129,6 +129,37 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.rows(open(1, 1000, 0))
 			w.alive(10)
 		}, ""},
+		"closed by a request that overtook the one that it was open": {func(w gatewayWorld) {
+			w.rows(closed(1, 0))
+			w.alive(1)
+			w.rows(open(1, 500, 0))
+			w.alive(600)
+		}, ""},
+		"closed while a replacement was under way that named it": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.frame(true, false)
+			w.rows(closed(1, 0))
+			w.alive(1)
+			w.frame(false, true, open(1, 0, 0))
+			w.alive(600)
+		}, online + ", offline 100 bye"},
+		"lost before a replacement that still named it": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.rows(lost(1, 0))
+			w.alive(1)
+			w.frame(true, true, open(1, 0, 0))
+			w.alive(600)
+		}, online + ", away 145 silent, offline 400 silent"},
+		"lost by a replacement that did not name it, and named by the next": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.frame(true, true)
+			w.alive(1)
+			w.frame(true, true, open(1, 0, 0))
+			w.alive(600)
+		}, online},
 		"beats of a held device end nothing": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.alive(1)

@@ -26,17 +26,15 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		m.refill(u)
 	}
 	why := event{device: beat.Device, row: true}
-	found := false // the connection that ends
 	if beat.Lost || beat.Bye && beat.Connection != 0 {
-		var seen schemas.Millis
-		if seen, found = m.disconnect(u, beat, b, life); found {
+		if seen, found := m.disconnect(u, beat, b, life); found {
 			u.lastSeen = max(u.lastSeen, seen)
 			b = max(b, seen, m.notOver())
 			at = m.clock.at(b)
 		}
 	}
 	switch over := at+m.presentFor <= m.evaluated; {
-	case !over && beat.Lost && !found && beat.Connection != 0:
+	case !over && beat.Lost && beat.Connection != 0:
 		m.remember(u, beat.Device, b, life, beat.Connection)
 		fallthrough
 	case over, beat.Lost, beat.Bye && !m.bye(u, beat, b, life), !beat.Bye && !m.heard(u, beat, b, life, &why):
@@ -93,10 +91,8 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 			m.gateways.returned(&m.clock, &u.reports[i], life)
 			m.drop(u, i)
 		}
-		for _, connection := range [...]schemas.ConnectionID{0, beat.Connection} {
-			if i := u.remembered(beat.Device, life, connection); i >= 0 {
-				m.drop(u, i)
-			}
+		if i := u.remembered(beat.Device, life, 0); i >= 0 {
+			m.drop(u, i)
 		}
 		if c := before.connection; c != r.connection && c != 0 && !before.held {
 			m.remember(u, beat.Device, before.seen, life, c)

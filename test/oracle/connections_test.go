@@ -101,11 +101,11 @@ func TestTheCloseOfAnOlderConnectionEndsNothing(t *testing.T) {
 func TestAnOutdatedLossOrCloseFollowsWhatIsNewer(t *testing.T) {
 	t.Parallel()
 	for _, row := range []schemas.Beat{lost(1, 0), closed(1, 0)} {
-		if got := play(1000, 1000, map[int]second{20: frame(row, open(1, 5))}); len(got) != 0 {
-			t.Errorf("opened before %+v: %q", row, got)
+		if got := play(1000, 1000, map[int]second{20: frame(row, open(1, 5)), 25: frame(open(1, 0))}); len(got) != 0 {
+			t.Errorf("opened before %+v, and told again: %q", row, got)
 		}
-		if got := play(1000, 1000, map[int]second{20: frame(row), 25: frame(open(1, 0))}); len(got) != 1 {
-			t.Errorf("opened after %+v: %q", row, got)
+		if got := play(1000, 1000, map[int]second{20: frame(row), 25: frame(open(2, 0))}); len(got) != 1 {
+			t.Errorf("another opened after %+v: %q", row, got)
 		}
 	}
 }

@@ -85,9 +85,6 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 		}
 	}
 	u.forgetBye(row.Device, through, 0)
-	if next.held {
-		u.forgetBye(row.Device, through, next.connection)
-	}
 	if next.held && before != nil && !before.held && before.connection != 0 && before.connection != next.connection {
 		w.remember(u, bye{row.Device, through, before.connection, before.seen})
 	}
@@ -117,7 +114,7 @@ func (u *user) outdated(next, before *report, b schemas.Millis, bare bool) bool 
 	for _, known := range u.byes {
 		same := known.connection == next.connection
 		if known.device == next.device && known.life == next.life &&
-			(known.time > b && (bare || same || known.connection == 0) || known.time == b && same && next.held) {
+			(known.time > b && (bare || known.connection == 0) || same && next.held) {
 			return true
 		}
 	}
@@ -230,10 +227,13 @@ func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through 
 		}
 		newest.time = max(newest.time, r.seen)
 	}
-	if !row.Bye {
-		return b, false
+	switch {
+	case row.Bye:
+		return newest.time, w.bye(u, of, newest)
+	case row.Connection != 0:
+		w.remember(u, newest)
 	}
-	return newest.time, w.bye(u, of, newest)
+	return b, false
 }
 
 // loseUnnamed ends the replacement of the connections of l: those that were not named since it began are lost.
