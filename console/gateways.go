@@ -43,6 +43,31 @@ type frameSeen struct {
 	epoch, time schemas.Millis
 	draining    bool
 	come, left  []deviceSeen // with a beat, and with a bye
+	partition   int32
+	begins      bool      // a replacement of the connections in the partition
+	told        []telling // of connections
+}
+
+// telling is that a connection is open, or broke, or was closed.
+type telling struct {
+	deviceSeen
+	connection   schemas.ConnectionID
+	lost, closed bool
+}
+
+// presence is when a device was heard last. While a connection is open, it is whenever its gateway is.
+type presence struct {
+	at        schemas.Millis
+	open      schemas.ConnectionID // 0: none
+	partition int32
+}
+
+// at is when a device was heard last.
+func (h *heard) at(p presence) schemas.Millis {
+	if p.open != 0 {
+		return h.last
+	}
+	return p.at
 }
 
 // deviceSeen is a device of a user.
@@ -63,10 +88,13 @@ func framesOf(counts func(*schemas.Record, *schemas.Frame) bool) func(*schemas.R
 		if f.GatewayEpoch == 0 || f.Forwarded || !counts(r, &f) {
 			return seen
 		}
+		seen.partition, seen.begins = r.Partition, f.Begins
 		seen.gateway, seen.epoch, seen.draining = strings.Clone(string(f.Gateway)), f.GatewayEpoch, f.Draining
 		rows := f.Beats()
 		for b := (schemas.Beat{}); rows.Next(&b); {
-			if one := (deviceSeen{b.User, b.Device}); b.Bye {
+			if one := (deviceSeen{b.User, b.Device}); b.Connection != 0 || b.Lost {
+				seen.told = append(seen.told, telling{one, b.Connection, b.Lost, b.Bye})
+			} else if b.Bye {
 				seen.left = append(seen.left, one)
 			} else {
 				seen.come = append(seen.come, one)
@@ -86,7 +114,7 @@ type gatewayLife struct {
 type heard struct {
 	last     schemas.Millis
 	draining bool
-	devices  map[deviceSeen]schemas.Millis // when they were heard last
+	devices  map[deviceSeen]presence
 	// silent is the state since it is silent, so that it outlives the devices; empty while it is not.
 	silent string
 }
@@ -140,7 +168,7 @@ func (g *gatewaySet) hear(f *frameSeen) {
 		if len(g.lives) >= maxGateways {
 			return
 		}
-		h = &heard{devices: map[deviceSeen]schemas.Millis{}}
+		h = &heard{devices: map[deviceSeen]presence{}}
 		g.lives[key] = h
 	}
 	h.last, h.draining, h.silent = max(h.last, f.time), h.draining || f.draining, ""
@@ -149,8 +177,9 @@ func (g *gatewaySet) hear(f *frameSeen) {
 	}
 	before := len(h.devices)
 	for _, one := range f.come {
-		h.devices[one] = f.time
+		h.devices[one] = presence{f.time, h.devices[one].open, f.partition}
 	}
+	h.tell(f)
 	for _, one := range f.left {
 		delete(h.devices, one)
 	}
@@ -162,14 +191,35 @@ func (g *gatewaySet) hear(f *frameSeen) {
 	}
 }
 
+// tell takes what a frame says of connections.
+func (h *heard) tell(f *frameSeen) {
+	for one, p := range h.devices {
+		if f.begins && p.open != 0 && p.partition == f.partition {
+			h.devices[one] = presence{f.time, 0, f.partition}
+		}
+	}
+	for _, t := range f.told {
+		p := h.devices[t.deviceSeen]
+		switch ended := t.lost || t.closed; {
+		case ended && t.connection != 0 && t.connection != p.open && p.open != 0: // it has a newer one
+		case t.closed:
+			delete(h.devices, t.deviceSeen)
+		case !ended:
+			h.devices[t.deviceSeen] = presence{f.time, t.connection, f.partition}
+		case p.open != 0:
+			h.devices[t.deviceSeen] = presence{f.time, 0, f.partition}
+		}
+	}
+}
+
 // leftBehind reports whether users were connected when the gateway was heard last: lost, or none: idle.
 // Without devices to look at, it counts as lost.
 func (h *heard) leftBehind(ttl time.Duration) string {
 	if h.devices == nil {
 		return lost
 	}
-	for _, at := range h.devices {
-		if durationOf(h.last-at) <= max(ttl, wentWith) {
+	for _, p := range h.devices {
+		if durationOf(h.last-h.at(p)) <= max(ttl, wentWith) {
 			return lost
 		}
 	}
@@ -204,8 +254,8 @@ func (g *gatewaySet) list(p schemas.Policy, ttl time.Duration) []Gateway {
 		one := Gateway{Gateway: key.gateway, State: state, LastSeenAt: h.last, Epoch: key.epoch}
 		if !g.full {
 			present, before := map[schemas.UserID]struct{}{}, len(h.devices)
-			for device, at := range h.devices {
-				switch {
+			for device, p := range h.devices {
+				switch at := h.at(p); {
 				case durationOf(g.now-at) <= ttl:
 					present[device.user] = struct{}{}
 				// Of one that may turn out to be lost, those who may be lost with it are kept.

@@ -186,3 +186,39 @@ func TestOnlyFramesThatDetectorsTakeShowAGateway(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOpenConnectionIsOfAUserForAsLongAsItsGatewayIsHeard(t *testing.T) {
+	t.Parallel()
+	p := schemas.DefaultPolicy()
+	of := deviceSeen{1, 7}
+	for name, c := range map[string]struct {
+		then  frameSeen
+		users int64
+		state string
+	}{
+		"nothing else":              {frameSeen{}, 1, lost},
+		"it closes":                 {frameSeen{told: []telling{{of, 2, false, true}}}, 0, idle},
+		"it breaks":                 {frameSeen{told: []telling{{of, 2, true, false}}}, 0, idle},
+		"the one before it closes":  {frameSeen{told: []telling{{of, 1, false, true}}}, 1, lost},
+		"a beat":                    {frameSeen{come: []deviceSeen{of}}, 1, lost},
+		"another partition's list":  {frameSeen{begins: true, partition: 1}, 1, lost},
+		"a list that does not name": {frameSeen{begins: true}, 0, idle},
+		"a list that names it":      {frameSeen{begins: true, told: []telling{{of, 2, false, false}}}, 1, lost},
+	} {
+		var h heardOf
+		hear := func(after time.Duration, f frameSeen) {
+			h.at += schemas.Millis(after.Milliseconds())
+			f.gateway, f.epoch, f.time = "gw", 1, h.at
+			h.hear(&f)
+		}
+		hear(time.Hour, frameSeen{told: []telling{{of, 1, false, false}, {of, 2, false, false}}})
+		hear(time.Hour, c.then)
+		hear(time.Hour, frameSeen{})
+		if got := h.list(p, p.OnlineTTL); len(got) != 1 || *got[0].Users != c.users {
+			t.Errorf("%s: got %+v, want %d users", name, got, c.users)
+		}
+		if got := h.state(t, p.GatewaySilence+time.Second); got != c.state {
+			t.Errorf("%s: the silent gateway is %s, want %s", name, got, c.state)
+		}
+	}
+}

@@ -23,7 +23,7 @@ var budget = map[string]struct{ code, tests int }{
 	"bench":    {0, 2050},
 	"client":   {1150, 1150},
 	"cmd":      {6250, 1900},
-	"console":  {2400, 900},
+	"console":  {2450, 950},
 	"deploy":   {800, 750},
 	"detector": {6700, 3450},
 	"fanout":   {6600, 7200},
@@ -32,7 +32,7 @@ var budget = map[string]struct{ code, tests int }{
 	"lastseen": {8600, 8350},
 	"schemas":  {3100, 2200},
 	"test":     {0, 29350},
-	"tools":    {5650, 2100},
+	"tools":    {5700, 2150},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {

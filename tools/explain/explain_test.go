@@ -153,6 +153,21 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 	}
 }
 
+func TestAnOpenConnectionIsCalledSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, bye := range []bool{false, true} {
+		value := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: schemas.AnyProcess},
+			[]schemas.Beat{{User: 42, Device: 7, Kind: schemas.Mobile, Connection: 3, Bye: bye}})
+		w.must(w.producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Heartbeats,
+			Partition: schemas.PartitionOf(42, 2), Value: value}))
+	}
+	_, text := w.explain(Options{Event: w.next(42).EventID().String(), User: 42})
+	wants(t, text, "open of device 7 (mobile)", ", its connection is open", "It gives the published change.")
+	_, text = w.explain(Options{Event: w.next(42).EventID().String(), User: 42})
+	wants(t, text, "bye  of device 7 (mobile)", ", its connection is open")
+}
+
 func TestAReplayThatDisagreesSaysSo(t *testing.T) {
 	t.Parallel()
 	known := &liveness.View{State: "online"}

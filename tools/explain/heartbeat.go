@@ -27,12 +27,15 @@ type Record struct {
 
 // Row is a beat or bye of the user.
 type Row struct {
-	Device uint32         `json:"device_id"`
-	Kind   string         `json:"device_kind"`
-	Bye    bool           `json:"bye,omitempty"`
-	At     schemas.Millis `json:"at"` // append time less age
-	AgeMS  int64          `json:"age_ms"`
-	IdleMS int64          `json:"idle_ms"`
+	Device uint32 `json:"device_id"`
+	Kind   string `json:"device_kind"`
+	Bye    bool   `json:"bye,omitempty"`
+	// Connection is what the row is about. Lost: it broke.
+	Connection schemas.ConnectionID `json:"connection_id,omitempty"`
+	Lost       bool                 `json:"lost,omitempty"`
+	At         schemas.Millis       `json:"at"` // append time less age
+	AgeMS      int64                `json:"age_ms"`
+	IdleMS     int64                `json:"idle_ms"`
 }
 
 // readHeartbeat reads the record at the offset that the version names. Without one, gone is the
@@ -90,7 +93,7 @@ func recordOf(r *schemas.Record, of transition) (*Record, string) {
 	for b := (schemas.Beat{}); rows.Next(&b); {
 		if b.User == of.Message.User {
 			record.Rows = append(record.Rows, Row{Device: uint32(b.Device), Kind: schemas.KindWord(b.Kind), Bye: b.Bye,
-				At: r.Time - b.Age, AgeMS: int64(b.Age), IdleMS: int64(b.Idle)})
+				Connection: b.Connection, Lost: b.Lost, At: r.Time - b.Age, AgeMS: int64(b.Age), IdleMS: int64(b.Idle)})
 		}
 	}
 	return record, ""

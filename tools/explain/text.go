@@ -121,7 +121,12 @@ func device(d *liveness.DeviceView) string {
 	if d.Device == 0 {
 		text = fmt.Sprintf("a device (%s) presumed at a restart without a snapshot", d.Kind)
 	}
-	text += fmt.Sprintf(": seen %s, touched %s, silent at %s", d.Seen, d.Active, d.Until)
+	text += fmt.Sprintf(": seen %s, touched %s", d.Seen, d.Active)
+	if d.Until != 0 {
+		text += fmt.Sprintf(", silent at %s", d.Until)
+	} else if d.Open {
+		text += ", its connection is open"
+	}
 	if d.ActiveUntil != 0 {
 		text += fmt.Sprintf(", idle at %s", d.ActiveUntil)
 	}
@@ -145,8 +150,13 @@ func (e *Explanation) where(say func(string, ...any)) {
 	say("  appended %s: %s", r.Time, r.what())
 	for _, row := range r.Rows {
 		what := "beat"
-		if row.Bye {
+		switch {
+		case row.Lost:
+			what = "lost"
+		case row.Bye:
 			what = "bye"
+		case row.Connection != 0:
+			what = "open"
 		}
 		say("    %-4s of device %d (%s) at %s, age %s, idle %s", what, row.Device, row.Kind, row.At, millis(row.AgeMS), millis(row.IdleMS))
 	}
