@@ -71,10 +71,10 @@ func Example() {
 		log.Fatal(err) // what no user can be called, or a gateway that is closed
 	}
 	fmt.Println(await("beat"))
-	if err := tab.Beat(0); err != nil { // every heartbeat interval
+	if err := tab.Idle(10 * time.Minute); err != nil { // or Active, when the person is back
 		log.Print(err)
 	}
-	if err := tab.Bye(); err != nil { // or Drop, when the connection was lost
+	if err := tab.Close(); err != nil { // or Lost, when the connection broke
 		log.Print(err)
 	}
 	fmt.Println(await("bye"))
@@ -86,7 +86,7 @@ func Example() {
 	// bye
 }
 
-// A device with two connections leaves when the last one says bye.
+// A device with two connections leaves when the last one is closed.
 func ExampleGateway_Connect() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -96,8 +96,8 @@ func ExampleGateway_Connect() {
 	first, _ := g.Connect(user, device, schemas.Web, 0)
 	second, _ := g.Connect(user, device, schemas.Web, 0)
 	fmt.Println(await("beat"))
-	_ = first.Bye() // the second tab is still open
-	_ = second.Bye()
+	_ = first.Close() // the second tab is still open
+	_ = second.Close()
 	fmt.Println(await("bye"))
 	fmt.Println(g.Close(ctx))
 	// Output:

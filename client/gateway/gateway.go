@@ -4,13 +4,12 @@
 //	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: brokers}, ID: "gw-1"})
 //	…
 //	k, err := g.Connect("42", "7", schemas.Mobile, 0) // a connection opens
-//	k.Beat(idle)                                      // as often as the device beats; see Schedule
-//	k.Bye()                                           // it was closed on purpose; k.Drop() when it was lost
+//	k.Idle(since)                                     // its person does not use the device; k.Active() again
+//	k.Close()                                         // it was closed on purpose; k.Lost() when it broke
 //	g.Close(ctx)                                      // send the remaining reports, and announce the stop
 //
-// Connections are counted: a device leaves when the last of its connections says bye. A gateway
-// that counts for itself calls g.Beat and g.Bye, which are about the device, whatever connections
-// it has.
+// A device is present while one of its connections is open and this gateway runs: nothing has to be repeated. A gateway
+// that knows no connections calls g.Beat as often as its devices beat (see Schedule), and g.Bye.
 //
 // Users and their devices are given by name. With --ids int that is their number in decimal; with
 // --ids text it is any text of 1 to 128 bytes, the Config needs the identity key, and g.Tenant("acme")
@@ -205,17 +204,21 @@ func (g *Gateway) Close(ctx context.Context) error {
 	return errors.Join(g.buffer.Close(ctx), g.producer.Close(ctx))
 }
 
-// Connection is one connection of a device. End it with Bye or Drop. All methods may be called from
-// any goroutine.
+// Connection is one connection of a device. End it with Close or Lost; after that the other methods do nothing. All
+// methods may be called from any goroutine, and only write into memory; errors are those of Users.Beat.
 type Connection struct{ counted *beat.Connection }
 
-// Beat reports that the device is online; see Users.Beat. It does nothing after Bye or
-// Drop.
-func (k *Connection) Beat(idle time.Duration) error { return k.counted.Beat(idle) }
+// Active reports that the person uses the device, from now until Idle.
+func (k *Connection) Active() error { return k.counted.Beat(0) }
 
-// Bye ends a connection that was closed on purpose. The device leaves if none of its other
-// connections to this gateway has been heard within one and a half heartbeat intervals.
-func (k *Connection) Bye() error { return k.counted.Bye() }
+// Idle reports that the person last touched the device so long ago. At most a heartbeat interval is use.
+func (k *Connection) Idle(since time.Duration) error { return k.counted.Beat(since) }
 
-// Drop ends a connection that was lost. The detector waits for the device to return.
-func (k *Connection) Drop() { k.counted.Drop() }
+// Close ends a connection that was closed on purpose. The device leaves if it has no other to this gateway.
+func (k *Connection) Close() error { return k.counted.Bye() }
+
+// Lost ends a connection that broke now. The detector waits for the device to return.
+func (k *Connection) Lost() error {
+	k.counted.Hear()
+	return k.counted.Drop()
+}

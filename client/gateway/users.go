@@ -72,7 +72,7 @@ func (u Users) Bye(user, device string) error {
 	return u.gateway.buffer.Bye(id, deviceID)
 }
 
-// Connect reports that a device has opened a connection, which is its first beat. After an
+// Connect reports that a device has opened a connection, and that its person last touched it idle ago. After an
 // error there is no connection.
 func (u Users) Connect(user, device string, kind schemas.DeviceKind, idle time.Duration) (*Connection, error) {
 	id, name, deviceID, err := u.resolve(user, device)

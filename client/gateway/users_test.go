@@ -48,7 +48,7 @@ func TestAGatewayReportsUsersByNameWithTheKeyOfThePipelineAlone(t *testing.T) {
 	}
 	tab, err := g.Connect("bob", "tab 1", schemas.Web, 0)
 	must.Do(t, err)
-	if err := errors.Join(tab.Bye(), acme.Bye("ann", "phone")); err != nil {
+	if err := errors.Join(tab.Close(), acme.Bye("ann", "phone")); err != nil {
 		t.Error(err)
 	}
 	if n := allocations(func() { _ = acme.Beat("ann", "tablet", schemas.Mobile, 0) }); n != 0 {

@@ -156,6 +156,8 @@ func (*session) Ping() {}
 
 // Quiet ends a connection that has watched nobody for IdleTimeout. Others get a changed heartbeat
 // interval.
+func (c *session) Pong() {}
+
 func (c *session) Quiet() {
 	switch {
 	case c.viewer.idleFor() > c.server.cfg.IdleTimeout:

@@ -1,11 +1,13 @@
 // Package socketgate is the WebSocket endpoint: GET /presence/connect.
 //
-// A socket is an online device. Connecting is its first beat. A ping frame is a beat, and so is a
-// text or binary message of at most one byte, whatever the byte is. So is
+// An open socket is an online device: new WebSocket(url) is enough. The server pings, and the client's answer, which
+// browsers give by themselves, is proof of life. The person uses the device, unless a beat says that it was not touched
+// for longer than a heartbeat interval. A ping frame is a beat, and so is a text or binary message of at most one byte, whatever the byte is;
+// by that the person last touched the device when the socket opened. So is
 //
 //	{"type":"activity","idle_ms":60000}
 //
-// which also states how long ago the person last touched the device. A ping does not change that
+// which states how long ago the person last touched the device. A ping does not change that
 // instant.
 //
 // A socket ends in one of these ways:
@@ -13,7 +15,7 @@
 //	the client closes it with 1000, 1001 or no code  the device has left: a bye
 //	the client sends {"type":"bye"}                  the same; the socket stays, and a later beat brings
 //	                                                 the device back
-//	it is lost, or times out, or breaks a rule       no bye: the detector waits for the device to come back
+//	it is lost, or breaks a rule                     no bye: as if the device had beaten when it was heard last
 //	this process stops                               no bye: the client gets a time to reconnect, then a
 //	                                                 close with 1001
 //
@@ -28,6 +30,5 @@
 //
 // Close codes sent: 1001 this process stops; 1013 too many devices, try again later; 1008 more than
 // 50 messages a second (200 at once, pings count), or a message that was not complete after 10 s;
-// 1009 a message far beyond the limit; 4408 no message or ping for too long; 4401 the token has
-// ended.
+// 1009 a message far beyond the limit; 4401 the token has ended.
 package socketgate

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -97,22 +98,38 @@ func TestPeerThatTakesNoMessagesIsCutOffAfterTheWriteTimeout(t *testing.T) {
 		default:
 			t.Error("not cut off")
 		}
-		d.expect(beatIs(0))
+		d.expect(beatIs(0), lost(10*time.Second))
 	})
 }
 
-func TestSilentClientIsCutOffWithoutABye(t *testing.T) {
+func TestAClientThatOnlyAnswersPingsStays(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config(), nil, func(d endpoint) {
-		began := time.Now()
-		p := d.connect(phone) // answers pings, but says nothing
-		if err := <-p.ended; websocket.CloseStatus(err) != 4408 {
-			t.Errorf("ended with %v, want 4408", err)
-		}
-		if took := time.Since(began); took < 45*time.Second || took > time.Minute {
-			t.Errorf("cut off after %s, want 45 s to a minute", took)
-		}
+		p := d.connect(phone)
+		pass(time.Hour)
 		d.expect(beatIs(0))
+		p.abortAll()
+		d.losesWithin(0, 15*time.Second)
+	})
+}
+
+// losesWithin expects one loss of a device that was heard so long before it.
+func (d endpoint) losesWithin(least, most time.Duration) {
+	d.t.Helper()
+	synctest.Wait()
+	if all := d.beats.take(); len(all) != 1 || !all[0].lost || all[0].ago < least || all[0].ago > most {
+		d.t.Errorf("got %+v, want a device that was heard %s to %s before", all, least, most)
+	}
+}
+
+func TestAClientThatAnswersNoPingIsLostSinceItWasHeard(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), nil, func(d endpoint) {
+		conn := d.raw(phone)
+		go func() { _, _ = io.Copy(io.Discard, conn) }() // takes what comes, and answers nothing
+		d.expect(beatIs(0))
+		pass(26 * time.Second)
+		d.losesWithin(15*time.Second, 25*time.Second)
 	})
 }
 

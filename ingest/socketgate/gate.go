@@ -60,7 +60,7 @@ func New(cfg ingest.Config, beats beat.Reporter, open OpenStream, metrics *inges
 		return nil, err
 	}
 	g := &Gate{cfg: cfg, open: open, metrics: metrics, start: time.Now(),
-		devices: beat.NewRegistry(beats, cfg.HeartbeatInterval), sockets: map[*connection]bool{}}
+		devices: beat.NewRegistry(beats), sockets: map[*connection]bool{}}
 	g.Follow(cfg)
 	return g, nil
 }
@@ -88,7 +88,6 @@ func (g *Gate) paceOf(name *schemas.Name) *pace {
 // of cfg.
 // Open sockets get another hello within Sockets.PingInterval. MaxMessage is for new sockets.
 func (g *Gate) Follow(cfg ingest.Config) {
-	g.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
 	schedule := schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter)
 	all := &pace{idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage, tenants: map[string]*pace{},
 		hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)}

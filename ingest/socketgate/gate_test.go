@@ -48,9 +48,9 @@ func TestOnlyADeliberateEndIsABye(t *testing.T) {
 		"close 1000":         {func(p *peer) { p.close(1000) }, []said{bye()}},
 		"close 1001":         {func(p *peer) { p.close(1001) }, []said{bye()}},
 		"close without code": {func(p *peer) { p.close(1005) }, []said{bye()}},
-		"close 1011":         {func(p *peer) { p.close(1011) }, nil},
-		"close 4000":         {func(p *peer) { p.close(4000) }, nil},
-		"lost":               {func(p *peer) { p.abortAll() }, nil},
+		"close 1011":         {func(p *peer) { p.close(1011) }, []said{lost(0)}},
+		"close 4000":         {func(p *peer) { p.close(4000) }, []said{lost(0)}},
+		"lost":               {func(p *peer) { p.abortAll() }, []said{lost(0)}},
 		"said and closed":    {func(p *peer) { p.say(`{"type":"bye"}`); p.close(1000) }, []said{bye()}},
 		"said and lost":      {func(p *peer) { p.say(`{"type":"bye"}`); p.abortAll() }, []said{bye()}},
 		"said, back, closed": {func(p *peer) { p.say(`{"type":"bye"}`); p.ping(); p.close(1000) }, []said{bye(), beatIs(0), bye()}},
@@ -79,9 +79,10 @@ func TestByeDoesNotCountWhileAnotherSocketOfTheDeviceIsAlive(t *testing.T) {
 		pass(30 * time.Second)
 		fresh.ping()
 		d.expect(beatIs(0), beatIs(30*time.Second))
-		fresh.close(websocket.StatusNormalClosure) // the other has been silent for two intervals
+		fresh.close(websocket.StatusNormalClosure) // the other says nothing, but answers pings
+		d.expect()
+		silent.close(websocket.StatusNormalClosure)
 		d.expect(bye())
-		silent.abortAll()
 	})
 }
 

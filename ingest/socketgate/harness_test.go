@@ -30,6 +30,8 @@ type said struct {
 	kind   schemas.DeviceKind
 	idle   time.Duration
 	bye    bool
+	lost   bool
+	ago    time.Duration // of a lost one
 	name   schemas.Name
 }
 
@@ -47,7 +49,7 @@ func (r *recorder) add(s said) error {
 	return r.refuse
 }
 
-func (r *recorder) Beat(
+func (r *recorder) Hold(
 	u schemas.UserID, name *schemas.Name, d schemas.DeviceID, k schemas.DeviceKind, idle time.Duration,
 ) error {
 	s := said{user: u, device: d, kind: k, idle: idle}
@@ -59,6 +61,10 @@ func (r *recorder) Beat(
 
 func (r *recorder) Bye(u schemas.UserID, d schemas.DeviceID) error {
 	return r.add(said{user: u, device: d, bye: true})
+}
+
+func (r *recorder) Lost(u schemas.UserID, d schemas.DeviceID, ago time.Duration) error {
+	return r.add(said{user: u, device: d, lost: true, ago: ago})
 }
 
 // take returns what was said since it was last asked.
@@ -249,5 +255,7 @@ const (
 func beatIs(idle time.Duration) said {
 	return said{user: 1, device: 7, kind: schemas.Mobile, idle: idle}
 }
+
+func lost(ago time.Duration) said { return said{user: 1, device: 7, lost: true, ago: ago} }
 
 func bye() said { return said{user: 1, device: 7, bye: true} }

@@ -53,7 +53,7 @@ func TestEndlessMessageEndsTheSocketWithoutABye(t *testing.T) {
 		if err := <-p.ended; websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
 			t.Errorf("ended with %v, want 1009", err)
 		}
-		d.expect(beatIs(0))
+		d.expect(beatIs(0), lost(0))
 	})
 }
 

@@ -14,14 +14,14 @@ type counter struct {
 	beats int
 }
 
-func (c *counter) Beat(schemas.UserID, *schemas.Name, schemas.DeviceID, schemas.DeviceKind, time.Duration) error {
+func (c *counter) Hold(schemas.UserID, *schemas.Name, schemas.DeviceID, schemas.DeviceKind, time.Duration) error {
 	c.beats++
 	return nil
 }
 
 func TestABeatOfOneByteAllocatesNothing(t *testing.T) {
 	var beats counter
-	registry := beat.NewRegistry(&beats, time.Second)
+	registry := beat.NewRegistry(&beats)
 	s := &connection{gate: &Gate{start: time.Now()}, at: registry.New(beat.Device{User: 1, ID: 7}, nil, schemas.Mobile)}
 	message := []byte{0}
 	const runs = 1000

@@ -20,7 +20,6 @@ import (
 const (
 	endBye        = "bye"
 	endLost       = "lost"
-	endIdle       = "idle"
 	endDrain      = "drain"
 	endRefuse     = "refused"    // the buffer refused a beat
 	endToken      = "token"      // the client's token has ended
@@ -32,9 +31,6 @@ const (
 // statusQuota closes a socket whose beats were refused for too long because its tenant is over a quota;
 // like HTTP 429.
 const statusQuota = 4429
-
-// statusIdle closes a silent socket; like HTTP 408.
-const statusIdle = 4408
 
 // statusToken closes a socket whose token has ended; like HTTP 401.
 const statusToken = 4401
@@ -64,7 +60,7 @@ type connection struct {
 // run serves the socket after the handshake and returns why it ended.
 func (s *connection) run() (reason string) {
 	if !s.beat() {
-		s.at.Drop()
+		s.at.Drain()
 		s.streamHandle = func([]byte) bool { return false }
 		s.conn.Close(socket.TryLater, "too many devices")
 		_ = s.conn.Serve(s) // waits for the client to confirm
@@ -88,10 +84,13 @@ func (s *connection) run() (reason string) {
 	defer s.term.Stop()
 	s.sendTerm()
 	reason = s.reason(s.conn.Serve(s))
-	if reason == endBye {
+	switch reason {
+	case endBye:
 		_ = s.at.Bye() // refused only when this process stops, which writes a draining frame
-	} else {
-		s.at.Drop()
+	case endDrain:
+		s.at.Drain()
+	default:
+		_ = s.at.Drop() // as above
 	}
 	closeStream()
 	return reason
@@ -185,16 +184,11 @@ func (s *connection) reply(err error) { _ = s.conn.Write(web.Message(err)) }
 // endAs records why this side ends the socket; the first reason counts.
 func (s *connection) endAs(reason string) { s.ending.CompareAndSwap(nil, &reason) }
 
-// Quiet closes a socket from which nothing has been heard for too long, such as that of a client
-// that only answers pings. Other sockets get a changed heartbeat interval.
-func (s *connection) Quiet() {
-	if s.at.Silent() >= s.gate.paceOf(s.who.name).idle {
-		s.endAs(endIdle)
-		s.conn.Close(statusIdle, "nothing was heard for too long")
-		return
-	}
-	s.sendHello()
-}
+// Pong is proof of life: a client need not send anything to be present.
+func (s *connection) Pong() { s.at.Hear() }
+
+// Quiet sends a changed heartbeat interval. A client that does not answer the ping that follows is cut off.
+func (s *connection) Quiet() { s.sendHello() }
 
 // drain asks the client to reconnect to another process, at a random time within DrainSpread.
 func (s *connection) drain() {

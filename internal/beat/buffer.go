@@ -77,8 +77,7 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
 	}
 	b.epoch = schemas.MillisOf(b.started)
-	b.devices = NewRegistry(b, cfg.HeartbeatInterval)
-	b.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
+	b.devices = NewRegistry(b)
 	b.base, b.giveUp = context.WithCancel(context.Background())
 	share := cfg.MaxDevices / int(cfg.Partitions)
 	for i := range b.shards {
@@ -93,14 +92,14 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 // rulesOf are the times of a queue.
 func rulesOf(cfg *Config) coalesce.Rules {
 	return coalesce.Rules{HeartbeatInterval: cfg.HeartbeatInterval, Intervals: cfg.Intervals, ActiveAfterIdle: cfg.ActiveAfterIdle,
-		ForgetAfter: cfg.ForgetAfter, NameAfter: cfg.NameAfter, NameAlways: cfg.NameAlways}
+		AliveInterval: cfg.AliveInterval,
+		ForgetAfter:   cfg.ForgetAfter, NameAfter: cfg.NameAfter, NameAlways: cfg.NameAlways}
 }
 
 // Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle, ForgetAfter and NameAfter of cfg, as after a
 // change of the detector's policy.
 func (b *Buffer) Follow(cfg Config) {
 	cfg = cfg.WithDefaults()
-	b.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
 	b.each(func(s *shard) {
 		s.queue.Follow(b.now(), rulesOf(&cfg))
 	})
@@ -120,15 +119,28 @@ func (b *Buffer) Erased(users []schemas.UserID) {
 // Epoch is when this gateway started. Every frame has it.
 func (b *Buffer) Epoch() schemas.Millis { return b.epoch }
 
+// Hold reports that the connection of a device is open, like Beat. Until Bye or Lost the device is present without
+// further reports.
+func (b *Buffer) Hold(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
+	return b.report(coalesce.Report{User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind), Held: true, Idle: millisOf(idle)})
+}
+
+// Lost reports that the connection of a device broke, and that the device was heard last so long ago. Errors are those of Beat.
+func (b *Buffer) Lost(user schemas.UserID, device schemas.DeviceID, ago time.Duration) error {
+	return b.report(coalesce.Report{User: user, Device: device, Lost: true, Ago: max(ago, 0)})
+}
+
+// millisOf is an idle time of a frame.
+func millisOf(idle time.Duration) schemas.Millis {
+	return min(schemas.Millis(max(idle, 0)/time.Millisecond), schemas.MaxIdle)
+}
+
 // Beat reports that a device is online and that its person last touched it idle ago; 0: is active
 // now. More than 30 days count as 30 days. name is nil with --ids int, and is not kept. It returns a
 // *schemas.FieldError if an id is out of range, ErrFull or ErrClosed; then nothing is reported. It never
 // waits for Kafka.
 func (b *Buffer) Beat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
-	return b.report(coalesce.Report{
-		User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind),
-		Idle: min(schemas.Millis(max(idle, 0)/time.Millisecond), schemas.MaxIdle),
-	})
+	return b.report(coalesce.Report{User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind), Idle: millisOf(idle)})
 }
 
 // Bye reports that a device has left on purpose. Errors are those of Beat.
@@ -136,16 +148,16 @@ func (b *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
 	return b.report(coalesce.Report{User: user, Device: device, Kind: schemas.Other, Bye: true})
 }
 
-// Connect reports that a device has opened a connection, which is its first beat. idle and the
+// Connect reports that a device has opened a connection. It is present until that ends, without further reports. idle and the
 // errors are those of Beat. After an error there is no connection. The buffer counts connections: a
-// device with two open connections, say two tabs of a browser, leaves when the last one says bye. name must not be
+// device with two open connections, say two tabs of a browser, leaves when the last one ends. name must not be
 // changed while the connection is open.
 func (b *Buffer) Connect(
 	user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
 ) (*Connection, error) {
 	k := b.devices.New(Device{User: user, ID: device}, name, kind)
 	if err := k.Beat(idle); err != nil {
-		k.Drop()
+		k.Drain()
 		return nil, err
 	}
 	return k, nil

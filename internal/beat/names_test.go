@@ -57,7 +57,7 @@ func TestRepeatedBeatsByNameDoNotAllocate(t *testing.T) {
 }
 
 // The tenant's devices beat every minute, those of all others every 15 s.
-func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T) {
+func TestTheSettingsOfAGatewayAreThoseOfItsPolicies(t *testing.T) {
 	t.Parallel()
 	pipeline := schemas.DefaultPolicy()
 	calm := pipeline
@@ -69,26 +69,6 @@ func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T)
 	}
 	if own := (beat.Config{HeartbeatInterval: time.Second, ForgetAfter: time.Hour}).Under(pipeline, policies); own.Intervals != nil || own.ForgetAfter != time.Hour {
 		t.Errorf("with settings of its own they are %+v", own)
-	}
-	for tenant, leaves := range map[string]bool{"calm": false, "": true} {
-		inBubble(t, func(g gateway) {
-			g.Follow(config)
-			var tabs [2]*beat.Connection
-			for i := range tabs {
-				tabs[i] = must.Get(g.Connect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0))(t)
-			}
-			pass(58 * time.Second)
-			must.Do(t, tabs[0].Beat(0))
-			if err := tabs[0].Bye(); err != nil {
-				t.Error(err)
-			}
-			pass(2 * time.Second)
-			beats := g.log.Beats()
-			if last := beats[len(beats)-1]; last.Bye != leaves {
-				t.Errorf("tenant %q: one tab was closed, the other was heard 58 s ago, and the device leaves: %t", tenant, last.Bye)
-			}
-			_ = tabs[1].Bye()
-		})
 	}
 }
 

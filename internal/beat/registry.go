@@ -10,9 +10,10 @@ import (
 
 // Reporter takes the reports of devices. Any goroutine may call it; it must not block.
 type Reporter interface {
-	// Beat has the user's name; nil with --ids int.
-	Beat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
+	// Hold has the user's name; nil with --ids int.
+	Hold(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
 	Bye(user schemas.UserID, device schemas.DeviceID) error
+	Lost(user schemas.UserID, device schemas.DeviceID, ago time.Duration) error
 }
 
 // Device is one device of one user.
@@ -21,48 +22,23 @@ type Device struct {
 	ID   schemas.DeviceID
 }
 
-// Registry counts the connections of each device at one gateway, so that the gateway reports a bye when
-// the last of them closes: two tabs of a browser may have one device id, and a reloaded page may open its
+// Registry counts the connections of each device at one gateway, so that the gateway reports that the device has left when
+// the last of them ends: two tabs of a browser may have one device id, and a reloaded page may open its
 // new connection before it closes the old one. All methods may be called from any goroutine.
 type Registry struct {
-	reporter  Reporter
-	began     time.Time
-	intervals atomic.Pointer[intervals]
+	reporter Reporter
+	began    time.Time
 
 	mu    sync.Mutex             // protects conns, and next, joined and over of each
 	conns map[Device]*Connection // the first of a list, usually of one
 }
 
 // NewRegistry makes an empty Registry whose connections report to reporter.
-func NewRegistry(reporter Reporter, heartbeatInterval time.Duration) *Registry {
-	r := &Registry{reporter: reporter, began: time.Now(), conns: map[Device]*Connection{}}
-	r.Follow(heartbeatInterval, nil)
-	return r
+func NewRegistry(reporter Reporter) *Registry {
+	return &Registry{reporter: reporter, began: time.Now(), conns: map[Device]*Connection{}}
 }
 
-// intervals is how often devices beat. It is never changed.
-type intervals struct {
-	interval time.Duration
-	tenants  map[string]time.Duration // of tenants with policies of their own
-}
-
-// Follow changes the heartbeat interval, and those of tenants that have their own. tenants must not be changed
-// any more.
-func (r *Registry) Follow(heartbeatInterval time.Duration, tenants map[string]time.Duration) {
-	r.intervals.Store(&intervals{heartbeatInterval, tenants})
-}
-
-// of is how often the devices of a user beat; name is nil with --ids int.
-func (p *intervals) of(name *schemas.Name) time.Duration {
-	if name != nil {
-		if own, ok := p.tenants[name.Tenant]; ok {
-			return own
-		}
-	}
-	return p.interval
-}
-
-// Connection is one connection of a Device. End it with Bye or Drop. All methods may be called from
+// Connection is one connection of a Device. End it with Bye, Drop or Drain. All methods may be called from
 // any goroutine.
 type Connection struct {
 	registry *Registry
@@ -87,31 +63,36 @@ func (r *Registry) New(of Device, name *schemas.Name, kind schemas.DeviceKind) *
 // Hear stores that the client was heard on the connection now.
 func (c *Connection) Hear() { c.heard.Store(int64(time.Since(c.registry.began))) }
 
-// Silent is how long the client was not heard on the connection.
-func (c *Connection) Silent() time.Duration {
-	return time.Since(c.registry.began) - time.Duration(c.heard.Load())
-}
-
-// Beat reports that the device is online and that its person last touched it idle ago. It does
-// nothing after Bye or Drop.
+// Beat reports that the connection is open and that its person last touched the device idle ago. It does
+// nothing after Bye, Drop or Drain.
 func (c *Connection) Beat(idle time.Duration) error {
 	if !c.registry.join(c) {
 		return nil
 	}
-	return c.registry.reporter.Beat(c.of.User, c.name, c.of.ID, c.kind, idle)
+	return c.registry.reporter.Hold(c.of.User, c.name, c.of.ID, c.kind, idle)
 }
 
-// Bye ends a connection that was closed on purpose. The device leaves if none of its other
-// connections has been heard within one and a half heartbeat intervals: a silent one may be lost
-// already.
-func (c *Connection) Bye() error { return c.registry.part(c, true, true) }
+// Bye ends a connection that was closed on purpose. The device leaves if it has no other.
+func (c *Connection) Bye() error { return c.registry.part(c, true, byBye) }
 
 // Leave is Bye for a connection that stays open: a later Beat brings the device back.
-func (c *Connection) Leave() error { return c.registry.part(c, false, true) }
+func (c *Connection) Leave() error { return c.registry.part(c, false, byBye) }
 
 // Drop ends a connection that was lost. That is no bye: the detector waits for the device to
-// return.
-func (c *Connection) Drop() { _ = c.registry.part(c, true, false) } // only a bye can fail
+// return. It fails only while the buffer is closing, when all connections count as lost.
+func (c *Connection) Drop() error { return c.registry.part(c, true, byLoss) }
+
+// Drain ends a connection because this process stops: nothing is reported, since the gateway drains.
+func (c *Connection) Drain() { _ = c.registry.part(c, true, byDrain) } // there is nothing to fail
+
+// parting is how a connection ends.
+type parting int
+
+const (
+	byBye parting = iota
+	byLoss
+	byDrain
+)
 
 // join adds a connection to those of its device, unless it has joined already. It returns false if
 // the connection is over.
@@ -130,21 +111,20 @@ func (r *Registry) join(c *Connection) bool {
 	return true
 }
 
-// part removes a connection, for good if it is over. It reports a bye if that is wanted and the
-// device then has no connection that was heard recently. The bye is reported before another
-// connection can join, so it is older than the beat of that one.
-func (r *Registry) part(c *Connection, over, bye bool) error {
-	silence := 3 * r.intervals.Load().of(c.name) / 2
+// part removes a connection, for good if it is over. It reports how if the
+// device then has no other. The report is made
+// before another connection can join, so it is older than the beat of that one.
+func (r *Registry) part(c *Connection, over bool, how parting) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	leaves := c.joined
+	last := c.joined
 	c.joined, c.over = false, c.over || over
 	var first *Connection
 	for at := r.conns[c.of]; at != nil; {
 		next := at.next
 		if at != c {
-			leaves = leaves && at.Silent() > silence
-			at.next, first = first, at
+			at.next, first, last = first, at, false
+			at.heard.Store(max(at.heard.Load(), c.heard.Load())) // the device was
 		}
 		at = next
 	}
@@ -154,8 +134,11 @@ func (r *Registry) part(c *Connection, over, bye bool) error {
 	} else {
 		r.conns[c.of] = first
 	}
-	if leaves && bye {
+	switch {
+	case !last || how == byDrain:
+		return nil
+	case how == byBye:
 		return r.reporter.Bye(c.of.User, c.of.ID)
 	}
-	return nil
+	return r.reporter.Lost(c.of.User, c.of.ID, time.Since(r.began)-time.Duration(c.heard.Load()))
 }

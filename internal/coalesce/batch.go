@@ -49,9 +49,15 @@ func (q *Queue) Seal(now time.Duration) *Batch {
 		s.state = s.state&^(unsent|urgent) | inFlight
 		b.Beats = append(b.Beats, schemas.Beat{
 			User: s.user, Device: s.device, Kind: schemas.DeviceKind(s.kind), Bye: s.bye,
-			Age: age(now, s), Idle: schemas.Millis(s.idle),
+			Age: age(now, s), Idle: schemas.Millis(s.idle), Lost: s.lost && !s.bye,
 		})
-		if len(q.names) > 0 && (!s.bye || q.rules.NameAlways) {
+		if row := &b.Beats[len(b.Beats)-1]; s.open() { // which is true now, however long it waited
+			row.Connection, row.Age = s.connection, 0
+			if s.idle != 0 {
+				row.Idle = s.idleAt(now)
+			}
+		}
+		if len(q.names) > 0 && (!s.bye && !s.lost || q.rules.NameAlways) {
 			q.appendName(b, i, now)
 		}
 		b.slots = append(b.slots, i)
@@ -131,10 +137,19 @@ func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 			q.list(i)
 		case s.bye:
 			q.left = append(q.left, i)
+		default:
+			s.lost = false
 		}
 	}
 	if len(q.names) > 0 {
 		q.settleNames(b, written)
+	}
+	if written {
+		// Between the frames before and after a gap there may be more time than between their answers.
+		gap := now - q.written
+		if q.written = max(q.written, b.sealed); q.rules.AliveInterval > 0 && gap > 5*q.rules.AliveInterval/2 {
+			q.tellAgain(now, func(*slot) bool { return true })
+		}
 	}
 	q.keep(b)
 }

@@ -22,6 +22,9 @@ type Rules struct {
 	// ActiveAfterIdle: a report of a device that was touched for the first time in so long is
 	// urgent. At most the detector's idle_after.
 	ActiveAfterIdle time.Duration
+	// AliveInterval is how often the gateway writes frames at least. After a longer gap the detector may have lost it, so
+	// its open connections are told again.
+	AliveInterval time.Duration
 	// ForgetAfter is how long a silent device is remembered.
 	ForgetAfter time.Duration
 	// NameAfter is after how long a silence of a device the name of its user is written again; 0: ForgetAfter. See
@@ -37,12 +40,15 @@ type Rules struct {
 	MaxErased int
 }
 
-// Report is a beat or a bye of a device.
+// Report is a beat or a bye of a device, or about its connection.
 type Report struct {
 	User   schemas.UserID
 	Device schemas.DeviceID
 	Kind   schemas.DeviceKind
 	Bye    bool
+	Held   bool           // a beat of a device whose connection is open: only what changes is sent
+	Lost   bool           // its connection broke
+	Ago    time.Duration  // of a lost one: the device was heard last so long ago
 	Idle   schemas.Millis // at the moment of the report
 	// Name is that of the user, with --ids text; else nil. Add does not keep the pointer.
 	Name *schemas.Name
@@ -78,12 +84,15 @@ type slot struct {
 	touched  time.Duration // when the person last touched the device
 	written  time.Duration // when the report before was acknowledged
 	device   schemas.DeviceID
-	idle     uint32 // milliseconds; at most MaxIdle, which fits
-	kind     uint8
-	state    uint8
-	bye      bool
-	urgents  uint8 // urgent reports ...
-	flush    uint8 // ... since this flush, modulo 256
+	// connection is that of a device that is held; 0: it is not.
+	connection schemas.ConnectionID
+	idle       uint32 // milliseconds; at most MaxIdle, which fits
+	kind       uint8
+	state      uint8
+	bye        bool
+	lost       bool  // its connection broke, which is not in the log yet
+	urgents    uint8 // urgent reports ...
+	flush      uint8 // ... since this flush, modulo 256
 }
 
 // Queue holds what one gateway has to send to one partition. One goroutine at a time may use it.
@@ -104,7 +113,9 @@ type Queue struct {
 	control        int     // of those, batches without reports
 	flushes        uint8
 	sequence       uint64
-	sealed         time.Duration // when the last batch was
+	sealed         time.Duration        // when the last batch was
+	written        time.Duration        // when the newest acknowledged batch was sealed
+	connections    schemas.ConnectionID // that were opened, modulo 2^32
 	spare          []*Batch
 	coalesced      int
 	dropped        int
@@ -148,6 +159,12 @@ func (r *Rules) interval(name *schemas.Name) time.Duration {
 func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 	k := key{r.User, r.Device}
 	i, known := q.index[k]
+	if r.Lost {
+		if known {
+			q.lose(now-r.Ago, i)
+		}
+		return false, nil
+	}
 	if !known {
 		if len(q.index) >= q.rules.MaxDevices {
 			return false, ErrFull
@@ -161,6 +178,14 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		touched-s.touched >= q.rules.ActiveAfterIdle
 	if r.Bye && s.bye {
 		return false, nil // it has left already
+	}
+	r.Held = !r.Bye && (r.Held || s.open())
+	used := r.Held && now-touched <= q.rules.interval(r.Name)
+	if r.Held && s.open() && s.kind == uint8(r.Kind) && !s.changed(touched, used) {
+		if used {
+			s.touched = touched
+		}
+		return false, nil
 	}
 	if r.Name != nil {
 		q.name(i, r.Name, s.bye || now-s.received >= q.silence.At(now))
@@ -177,8 +202,17 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 	} else {
 		s.kind = uint8(r.Kind)
 	}
+	switch {
+	case !r.Held:
+		s.connection, s.lost = 0, s.lost && !r.Bye // what is lost is told first
+	case !s.open():
+		q.connections = max(1, q.connections+1)
+		s.connection, s.lost = q.connections, false
+	}
 	s.received, s.touched = now, touched
-	s.idle = uint32(min(schemas.Millis((now-touched)/time.Millisecond), schemas.MaxIdle))
+	if s.idle = uint32(s.idleAt(now)); used {
+		s.idle = 0
+	}
 	s.state |= unsent
 	if news && q.mayHurry(s) {
 		s.state |= urgent
@@ -192,6 +226,56 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		}
 	}
 	return s.state&(urgent|inFlight) == urgent && q.flights < q.rules.MaxInFlight, nil
+}
+
+// open reports whether the newest report is of an open connection.
+func (s *slot) open() bool { return s.connection != 0 && !s.bye && !s.lost }
+
+// idleAt is how long the device has not been touched at an instant.
+func (s *slot) idleAt(now time.Duration) schemas.Millis {
+	return min(schemas.Millis((now-s.touched)/time.Millisecond), schemas.MaxIdle)
+}
+
+// changed reports whether an open connection has something to tell: the person uses the device again, or not any more,
+// or has touched it meanwhile.
+func (s *slot) changed(touched time.Duration, used bool) bool {
+	const close = time.Second
+	return used != (s.idle == 0) || !used && (touched-s.touched).Abs() >= close
+}
+
+// lose notes that the connection of a slot broke. Its device was heard last at an instant.
+func (q *Queue) lose(heard time.Duration, i int32) {
+	s := &q.slots[i]
+	if !s.open() {
+		return
+	}
+	if s.state&unsent != 0 {
+		q.coalesced++
+	}
+	s.connection, s.lost = 0, true
+	s.received = max(heard, s.touched)
+	s.state |= unsent
+	q.list(i)
+}
+
+// tellAgainAfter is after how long without a report an open connection is told again, in case that the detector has
+// lost its state.
+const tellAgainAfter = 10 * time.Minute
+
+// old reports whether a slot was told so long ago. Those that were told together are not told again together.
+func (s *slot) old(now time.Duration) bool {
+	return now-s.written >= tellAgainAfter+tellAgainAfter/128*time.Duration(s.user%64)
+}
+
+// tellAgain makes open connections report once more.
+func (q *Queue) tellAgain(now time.Duration, which func(s *slot) bool) {
+	for i := range q.slots {
+		if s := &q.slots[i]; s.state&(used|unsent) == used && s.open() && which(s) {
+			s.received = now
+			s.state |= unsent
+			q.list(int32(i))
+		}
+	}
 }
 
 func delta(up bool) int {

@@ -15,10 +15,11 @@ import (
 // device silent.
 func (q *Queue) Sweep(now time.Duration) {
 	q.erased.sweep(now)
+	q.tellAgain(now, func(s *slot) bool { return s.old(now) })
 	silent := 0
 	for i := range q.slots {
 		s := &q.slots[i]
-		if s.state&used == 0 || now-s.received < q.rules.ForgetAfter {
+		if s.state&used == 0 || s.open() || now-s.received < q.rules.ForgetAfter {
 			continue
 		}
 		if s.state&(unsent|inFlight) == 0 {
@@ -76,5 +77,5 @@ func (q *Queue) dropAbsent(now time.Duration) {
 }
 
 func (q *Queue) droppable(s *slot, now time.Duration) bool {
-	return s.state&(used|unsent|inFlight) == used|unsent && (s.bye || now-s.received >= q.rules.ForgetAfter)
+	return s.state&(used|unsent|inFlight) == used|unsent && !s.open() && (s.bye || now-s.received >= q.rules.ForgetAfter)
 }

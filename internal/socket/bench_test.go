@@ -25,6 +25,7 @@ func (c *counter) Message([]byte) {
 }
 func (*counter) TooLong() {}
 func (*counter) Ping()    {}
+func (*counter) Pong()    {}
 func (*counter) Quiet()   {}
 
 // Small messages one after another over TCP: what serving costs, beside the kernel.

@@ -22,6 +22,8 @@ type Handler interface {
 	TooLong()
 	// Ping is called for a ping of the client, which Conn answers.
 	Ping()
+	// Pong is called for an answer to a ping.
+	Pong()
 	// Quiet is called every PingInterval, before the client is pinged. It may call
 	// Close.
 	Quiet()
@@ -199,6 +201,8 @@ func (r *reading) control(header ws.Header) error {
 			return nil
 		}
 		return r.c.write(ws.OpPong, payload)
+	case ws.OpPong:
+		r.h.Pong()
 	case ws.OpClose:
 		closed := &Closed{Status: NoStatus}
 		if len(payload) >= 2 {

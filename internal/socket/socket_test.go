@@ -42,6 +42,8 @@ func (e *echo) Message(m []byte) {
 }
 func (e *echo) TooLong() { e.seen <- "too long" }
 func (e *echo) Ping()    { e.seen <- "ping" }
+func (e *echo) Pong()    {}
+
 func (e *echo) Quiet() {
 	if e.quiet != nil {
 		e.quiet(e.conn)

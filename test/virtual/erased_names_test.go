@@ -75,7 +75,7 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 		})
 		k := must.Get(gateway.Tenant("acme").Connect("gateway", "tab", schemas.Web, 0))(w)
 		users.user("gateway", func() {
-			if err := k.Beat(0); err != nil {
+			if err := k.Active(); err != nil {
 				w.Error(err)
 			}
 		})
@@ -127,7 +127,7 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 				w.Errorf("after %s the sizes of tenants are %+v (%v)", c.how, sizes, err)
 			}
 		}
-		if err := k.Bye(); err != nil {
+		if err := k.Close(); err != nil {
 			w.Error(err)
 		}
 		byTenant() // finds every one of them
