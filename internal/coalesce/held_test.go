@@ -1,0 +1,154 @@
+package coalesce
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// holding is a queue of a gateway that flushes every second, and says what it sends.
+type holding struct {
+	*testing.T
+	q    *Queue
+	now  time.Duration
+	away bool // Kafka is
+	sent []string
+}
+
+func newHolding(t *testing.T) *holding {
+	r := rules
+	r.AliveInterval = 2 * time.Second
+	return &holding{T: t, q: New(r)}
+}
+
+func (h *holding) tells(r Report) { add(h.T, h.q, h.now, r) }
+
+func held(r Report) Report {
+	r.Held = true
+	return r
+}
+
+func lost(user schemas.UserID, ago time.Duration) Report {
+	return Report{User: user, Device: 7, Lost: true, Ago: ago}
+}
+
+// pass lets seconds go by.
+func (h *holding) pass(seconds int) {
+	for range seconds {
+		h.now += time.Second
+		h.q.Flush()
+		if h.now%(5*time.Second) == 0 {
+			h.q.Sweep(h.now)
+		}
+		batches := []*Batch{h.q.Seal(h.now), h.q.SealAlive(h.now, 2*time.Second)}
+		for _, b := range batches {
+			if b == nil {
+				continue
+			}
+			for _, row := range b.Beats {
+				if !h.away {
+					h.sent = append(h.sent, describe(h.now, &row))
+				}
+			}
+			h.q.Settle(h.now, b, !h.away)
+		}
+	}
+}
+
+// describe says what a row means, and when.
+func describe(now time.Duration, row *schemas.Beat) string {
+	what := "beat"
+	switch {
+	case row.Bye:
+		what = "bye"
+	case row.Lost:
+		what = "lost"
+	case row.Connection != 0 && row.Idle == 0:
+		what = fmt.Sprint("open ", row.Connection)
+	case row.Connection != 0:
+		what = fmt.Sprint("idle ", row.Connection, " for ", int64(row.Idle/1000))
+	}
+	return fmt.Sprintf("%v: %s", (now-time.Duration(row.Age)*time.Millisecond)/time.Second*time.Second, what)
+}
+
+func TestAHeldDeviceTellsWhatChanges(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		run  func(h *holding)
+		want string
+	}{
+		"nothing, with beats or without": {func(h *holding) {
+			h.tells(held(beat(1)))
+			for range 20 {
+				h.pass(14)
+				h.tells(held(idle(1, 14*time.Second)))
+				h.tells(beat(1))
+			}
+			h.pass(60)
+		}, "1s: open 1"},
+		"idle, which goes on, and active": {func(h *holding) {
+			h.tells(held(beat(1)))
+			for i := range 20 {
+				h.pass(15)
+				h.tells(held(idle(1, time.Duration(15*(i+1))*time.Second)))
+			}
+			h.tells(held(beat(1)))
+			h.pass(60)
+		}, "1s: open 1, 31s: idle 1 for 31, 5m1s: open 1"},
+		"closed, lost and open again": {func(h *holding) {
+			h.tells(held(beat(1)))
+			h.pass(10)
+			h.tells(bye(1))
+			h.pass(1)
+			h.tells(held(beat(1)))
+			h.pass(30)
+			h.tells(lost(1, 20*time.Second))
+			h.tells(lost(1, 0))
+			h.pass(1)
+			h.tells(held(beat(1)))
+			h.pass(1)
+		}, "1s: open 1, 10s: bye, 12s: open 2, 21s: lost, 43s: open 3"},
+		"the newest while Kafka is away, as of now; the end as of then": {func(h *holding) {
+			h.tells(held(beat(1)))
+			h.tells(held(beat(2)))
+			h.away = true
+			h.pass(200)
+			h.tells(lost(2, 0))
+			h.pass(100)
+			h.away = false
+			h.pass(1)
+		}, "5m1s: open 1, 3m20s: lost"},
+		"everything again after a gap": {func(h *holding) {
+			h.tells(held(beat(1)))
+			h.tells(beat(2))
+			h.pass(10)
+			h.away = true
+			h.pass(6)
+			h.away = false
+			h.pass(30)
+		}, "1s: open 1, 0s: beat, 18s: open 1"},
+		"everything again in a quarter of an hour": {func(h *holding) {
+			h.tells(held(beat(64)))
+			h.tells(held(idle(1, 5*time.Minute)))
+			h.pass(700)
+		}, "1s: open 1, 1s: idle 2 for 301, 10m6s: open 1, 10m11s: idle 2 for 911"},
+		"it again when its user is erased": {func(h *holding) {
+			h.tells(held(beat(1)))
+			h.tells(held(beat(2)))
+			h.pass(10)
+			h.q.Erased(h.now, 1)
+			h.pass(10)
+		}, "1s: open 1, 1s: open 2, 11s: open 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHolding(t)
+			if c.run(h); strings.Join(h.sent, ", ") != c.want {
+				t.Errorf("sent\n%s\nwant\n%s", strings.Join(h.sent, ", "), c.want)
+			}
+		})
+	}
+}
