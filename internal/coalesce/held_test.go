@@ -135,13 +135,17 @@ func TestAHeldDeviceTellsWhatChanges(t *testing.T) {
 			h.tells(held(idle(1, 5*time.Minute)))
 			h.pass(700)
 		}, "1s: open 1, 1s: idle 2 for 301, 10m6s: open 1, 10m11s: idle 2 for 911"},
-		"it again when its user is erased": {func(h *holding) {
+		"it again with the next beat after an erasure": {func(h *holding) {
 			h.tells(held(beat(1)))
 			h.tells(held(beat(2)))
 			h.pass(10)
 			h.q.Erased(h.now, 1)
-			h.pass(10)
-		}, "1s: open 1, 1s: open 2, 11s: open 1"},
+			for range 10 {
+				h.pass(10)
+				h.tells(held(beat(1)))
+				h.tells(held(beat(2)))
+			}
+		}, "1s: open 1, 1s: open 2, 21s: open 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

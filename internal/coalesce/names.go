@@ -28,11 +28,15 @@ type erasures struct {
 	all   time.Duration // as if all users had been erased then
 }
 
-// Erased notes that a user was erased: each of the user's devices tells the name with its next beat, and those with
-// open connections do so now, because the detector has forgotten them. When more
+// Erased notes that a user was erased: each of the user's devices tells the name with its next beat, also
+// if its connection is open and nothing has changed, because the detector has forgotten it. When more
 // than MaxErased users were erased within NamedEvery, all devices do.
 func (q *Queue) Erased(now time.Duration, user schemas.UserID) {
-	q.tellAgain(now, func(s *slot) bool { return s.user == user })
+	for i := range q.slots {
+		if s := &q.slots[i]; s.user == user && s.open() {
+			s.again = true
+		}
+	}
 	if len(q.names) == 0 {
 		return // no name was written
 	}

@@ -91,6 +91,7 @@ type slot struct {
 	state      uint8
 	bye        bool
 	lost       bool  // its connection broke, which is not in the log yet
+	again      bool  // its next beat is sent, though nothing has changed
 	urgents    uint8 // urgent reports ...
 	flush      uint8 // ... since this flush, modulo 256
 }
@@ -181,7 +182,7 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 	}
 	r.Held = !r.Bye && (r.Held || s.open())
 	used := r.Held && now-touched <= q.rules.interval(r.Name)
-	if r.Held && s.open() && s.kind == uint8(r.Kind) && !s.changed(touched, used) {
+	if r.Held && !s.again && s.open() && s.kind == uint8(r.Kind) && !s.changed(touched, used) {
 		if used {
 			s.touched = touched
 		}
@@ -209,7 +210,7 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		q.connections = max(1, q.connections+1)
 		s.connection, s.lost = q.connections, false
 	}
-	s.received, s.touched = now, touched
+	s.received, s.touched, s.again = now, touched, false
 	if s.idle = uint32(s.idleAt(now)); used {
 		s.idle = 0
 	}
@@ -239,8 +240,7 @@ func (s *slot) idleAt(now time.Duration) schemas.Millis {
 // changed reports whether an open connection has something to tell: the person uses the device again, or not any more,
 // or has touched it meanwhile.
 func (s *slot) changed(touched time.Duration, used bool) bool {
-	const close = time.Second
-	return used != (s.idle == 0) || !used && (touched-s.touched).Abs() >= close
+	return used != (s.idle == 0) || !used && (touched-s.touched).Abs() >= time.Second
 }
 
 // lose notes that the connection of a slot broke. Its device was heard last at an instant.
@@ -249,11 +249,7 @@ func (q *Queue) lose(heard time.Duration, i int32) {
 	if !s.open() {
 		return
 	}
-	if s.state&unsent != 0 {
-		q.coalesced++
-	}
-	s.connection, s.lost = 0, true
-	s.received = max(heard, s.touched)
+	s.connection, s.lost, s.received = 0, true, max(heard, s.touched)
 	s.state |= unsent
 	q.list(i)
 }
@@ -262,9 +258,9 @@ func (q *Queue) lose(heard time.Duration, i int32) {
 // lost its state.
 const tellAgainAfter = 10 * time.Minute
 
-// old reports whether a slot was told so long ago. Those that were told together are not told again together.
-func (s *slot) old(now time.Duration) bool {
-	return now-s.written >= tellAgainAfter+tellAgainAfter/128*time.Duration(s.user%64)
+// tellAgainAfter is when the connection of a slot is told again. Those that were told together are not told again together.
+func (s *slot) tellAgainAfter() time.Duration {
+	return tellAgainAfter + tellAgainAfter/128*time.Duration(s.user%64)
 }
 
 // tellAgain makes open connections report once more.

@@ -15,7 +15,7 @@ import (
 // device silent.
 func (q *Queue) Sweep(now time.Duration) {
 	q.erased.sweep(now)
-	q.tellAgain(now, func(s *slot) bool { return s.old(now) })
+	q.tellAgain(now, func(s *slot) bool { return now-s.written >= s.tellAgainAfter() })
 	silent := 0
 	for i := range q.slots {
 		s := &q.slots[i]

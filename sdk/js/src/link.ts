@@ -50,9 +50,8 @@ const day = 86_400_000;
 const maxIdle = 2_592_000_000;
 /** So many refused tokens in a row are refused for good. */
 const maxTokens = 5;
-/** Close codes of the server for a token that has ended, and for silence. */
+/** The close code of the server for a token that has ended. */
 const tokenEnded = 4401;
-const silent = 4408;
 /** With this code the server sees no bye: the device comes back, by this or another tab. */
 const handOver = 4000;
 
@@ -66,7 +65,7 @@ function unreachable(origin: string): string {
 function isFinal(code: number): boolean {
   return (
     [1002, 1003, 1007, 1009, 1010].includes(code) ||
-    (code >= 4400 && code < 4500 && code !== tokenEnded && code !== silent)
+    (code >= 4400 && code < 4500 && code !== tokenEnded)
   );
 }
 
