@@ -126,9 +126,10 @@ func (m *Machine) open(beat *schemas.Beat, b schemas.Millis, life uint16, before
 
 // endReplacement loses the devices that the gateway of the life did not name since it began to name all.
 func (m *Machine) endReplacement(life uint16) {
-	begun := m.gateways.lives[life].begun
-	if m.gateways.lives[life].begun = 0; begun == 0 {
-		return
+	l := &m.gateways.lives[life]
+	begun := l.begun
+	if l.begun = 0; begun == 0 || l.empty {
+		return // without a look at all users of the partition
 	}
 	for e := range m.liveEntries() {
 		if h := m.store.hot(e); h.flags&flagMany == 0 && (h.life != life || h.flags&flagHeld != flagHeld) {

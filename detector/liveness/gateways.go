@@ -56,6 +56,7 @@ type life struct {
 	used     bool
 	closedAt schemas.Millis // log time from which on no row comes through it; 0: it goes on, or is heard after its end
 	begun    schemas.Millis // log time from which on it names all open connections; 0: it does not
+	empty    bool           // it had no devices then, so none can be left unnamed
 	wait     presence       // how much later than others the first device of its cohort leaves,
 	spread   int64          // and in what time all of them do, microseconds
 	reports  int            // that came through it, byes included

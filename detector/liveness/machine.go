@@ -238,7 +238,8 @@ func (m *Machine) apply(f *schemas.Frame) {
 	}
 	holds := m.gateways.holds(life)
 	if f.Begins && holds {
-		m.gateways.lives[life].begun = m.clock.now
+		l := &m.gateways.lives[life]
+		l.begun, l.empty = m.clock.now, l.present == 0
 	}
 	if f.Rows() > 0 {
 		m.applyBeats(f, life, holds)
