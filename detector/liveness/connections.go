@@ -114,10 +114,10 @@ func (m *Machine) name(u *user, r *report) {
 	}
 }
 
-// open makes the report of an open connection. before is the one that it replaces, or zero.
-func (m *Machine) open(beat *schemas.Beat, b schemas.Millis, life uint16, before *report) report {
+// open makes the report of an open connection.
+func (m *Machine) open(beat *schemas.Beat, b schemas.Millis, life uint16) report {
 	r := report{device: beat.Device, kind: beat.Kind, life: life, connection: beat.Connection, held: true,
-		seen: max(b, before.seen, m.gateways.lives[life].begun)}
+		seen: max(b, m.gateways.lives[life].begun)}
 	if r.active = b - beat.Idle; beat.Idle == 0 {
 		r.active = r.seen
 	}

@@ -1,7 +1,10 @@
 package liveness
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,6 +163,14 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.frame(true, true, open(1, 0, 0))
 			w.alive(600)
 		}, online},
+		"two that opened before the one before them was lost": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.alive(100)
+			w.rows(lost(1, 0))
+			w.rows(open(2, 3000, 0))
+			w.rows(open(3, 2000, 0), closed(2, 0))
+			w.alive(600)
+		}, online},
 		"beats of a held device end nothing": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.alive(1)
@@ -202,5 +213,69 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 				t.Errorf("user 1 is\n%s\nwant\n%s", w.changes(), c.want)
 			}
 		})
+	}
+}
+
+// A gateway tells of the connections of user 1 in any order, some of it twice, and replaces them meanwhile.
+func TestADeviceIsPresentIfItsNewestConnectionIsOpenInWhateverOrderThatIsTold(t *testing.T) {
+	t.Parallel()
+	type record struct {
+		at           schemas.Millis
+		begins, ends bool
+		row          schemas.Beat
+	}
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		until := func(n int64) schemas.Millis { return schemas.Millis(r.Int64N(n)) }
+		var log []record
+		tell := func(at schemas.Millis, row schemas.Beat) {
+			for range 1 + r.IntN(3)/2 {
+				written := at + until([]int64{50, 500, 5000}[r.IntN(3)])
+				row.Age = max(0, written-at-until(300))
+				log = append(log, record{at: written, row: row})
+			}
+		}
+		var newest, before schemas.ConnectionID // 0: ended
+		now, replaced := start+1000, start
+		for c := schemas.ConnectionID(1); c < 12; c++ {
+			end := schemas.Beat{Bye: r.IntN(2) == 0}
+			end.Lost = !end.Bye
+			switch begins := now - 1 - until(800); r.IntN(4) {
+			case 0, 1:
+				before, newest = newest, c
+				if tell(now, schemas.Beat{Connection: c}); before != 0 {
+					end.Connection = before
+					tell(now+until(4000), end)
+				}
+			case 2:
+				if end.Connection, newest = newest, 0; end.Connection != 0 {
+					tell(now, end)
+				}
+			case 3: // the list is made now
+				if begins < replaced {
+					continue
+				}
+				replaced = now + 1 + until(6000)
+				log = append(log, record{at: begins, begins: true}, record{at: replaced, ends: true,
+					row: schemas.Beat{Connection: newest, Age: max(0, replaced-now-until(300))}})
+			}
+			now += 1000 + until([]int64{1000, 10_000, 60_000}[r.IntN(3)])
+		}
+		for at := start; at < now+60_000; at += 2000 {
+			log = append(log, record{at: at})
+		}
+		slices.SortStableFunc(log, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+		w := gatewayWorld{newWorld(t, Defaults())}
+		for _, f := range log {
+			w.until(f.at)
+			if f.row.Connection != 0 {
+				w.frame(f.begins, f.ends, f.row)
+			} else {
+				w.frame(f.begins, f.ends)
+			}
+		}
+		if state := w.m.View(1).State; (state == "online") != (newest != 0) {
+			t.Fatalf("seed %d: user 1 is %s, and its newest connection %d: %s", seed, state, newest, w.changes())
+		}
 	}
 }

@@ -64,7 +64,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 		r.connection = before.connection
 	}
 	if beat.Connection != 0 {
-		r = m.open(beat, b, life, &before)
+		r = m.open(beat, b, life)
 	}
 	known, there, reported := false, false, false // the device is present; through this gateway; or it said bye
 	for i := range u.reports {

@@ -25,14 +25,14 @@ var budget = map[string]struct{ code, tests int }{
 	"cmd":      {6250, 1900},
 	"console":  {2450, 950},
 	"deploy":   {800, 750},
-	"detector": {6700, 3450},
+	"detector": {6700, 3550},
 	"fanout":   {6600, 7200},
 	"ingest":   {2350, 2500},
 	"internal": {15850, 14050},
 	"lastseen": {8600, 8350},
 	"schemas":  {3100, 2200},
 	"test":     {0, 29350},
-	"tools":    {5700, 2150},
+	"tools":    {5700, 2100},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {

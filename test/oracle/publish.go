@@ -68,9 +68,6 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 		}
 		return false
 	}
-	if before != nil {
-		next.seen = max(next.seen, before.seen)
-	}
 	if next.held {
 		next.seen = max(next.seen, through.begun)
 	}
