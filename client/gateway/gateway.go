@@ -211,7 +211,7 @@ type Connection struct{ counted *beat.Connection }
 // Active reports that the person uses the device, from now until Idle.
 func (k *Connection) Active() error { return k.counted.Beat(0) }
 
-// Idle reports that the person last touched the device so long ago. At most a heartbeat interval is use.
+// Idle reports that the person last touched the device so long ago; 0 is use.
 func (k *Connection) Idle(since time.Duration) error { return k.counted.Beat(since) }
 
 // Close ends a connection that was closed on purpose. The device leaves if it has no other to this gateway.

@@ -32,7 +32,7 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16, holds bool) {
 	now := m.stampOf(m.clock.now)
 	rows := f.Beats()
 	late := schemas.Millis(0)
-	m.held = 0
+	m.held, m.ordered = 0, f.Sequence != 0
 	switch l := &m.gateways.lives[life]; {
 	case l.end == forwarded:
 		m.held = m.reconnectWindow

@@ -62,11 +62,11 @@ func (u *user) holds() bool {
 func (g *gateways) holds(life uint16) bool { return life >= firstLife && !g.lives[life].endless() }
 
 // ofConnection reports whether a report is of the connection that a row with the time b ends; without one, of any that
-// is open and not newer.
+// is open and not newer. In frames that are numbered, no row of a life is older than one that came before.
 func (m *Machine) ofConnection(r *report, beat *schemas.Beat, b schemas.Millis, life uint16) bool {
 	of := r.connection == beat.Connection
 	if beat.Connection == 0 {
-		of = r.held && r.seen <= b
+		of = r.held && (r.seen <= b || m.ordered && r.life == life)
 	}
 	return of && r.device == beat.Device && r.live() && m.gateways.speaksFor(life, r.life)
 }

@@ -171,6 +171,14 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.rows(open(3, 2000, 0), closed(2, 0))
 			w.alive(600)
 		}, online},
+		"an end that seems older, because another leader's clock is behind": {func(w gatewayWorld) {
+			for i, row := range []schemas.Beat{open(1, 0, 0), {Bye: true, Age: 50}} {
+				row.User, row.Device, row.Kind = 1, 7, schemas.Web
+				head := schemas.FrameHead{Gateway: "g", GatewayEpoch: start, Sequence: uint64(i + 1)}
+				w.record(schemas.AppendFrame(nil, head, []schemas.Beat{row}))
+			}
+			w.alive(600)
+		}, online + ", offline 0 bye"},
 		"beats of a held device end nothing": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.alive(1)

@@ -68,6 +68,7 @@ type Machine struct {
 	lateness        presence
 	reconnectWindow presence
 	held            presence // how much longer devices of the frame may stay: forwarded, or their gateway is lost
+	ordered         bool     // the rows of the record come in their order: its frame is numbered
 	reach           presence // how far back a report can still matter
 	foresight       presence // how much earlier frames matter for finding duplicates
 	cohortStep      int64    // microseconds between two releases

@@ -26,7 +26,7 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		m.refill(u)
 	}
 	why := event{device: beat.Device, row: true}
-	if beat.Lost || beat.Bye && beat.Connection != 0 {
+	if beat.Lost || beat.Bye && (beat.Connection != 0 || m.gateways.holds(life)) {
 		if seen, found := m.disconnect(u, beat, b, life); found {
 			u.lastSeen = max(u.lastSeen, seen)
 			b = max(b, seen, m.notOver())

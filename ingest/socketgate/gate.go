@@ -67,6 +67,7 @@ func New(cfg ingest.Config, beats beat.Reporter, open OpenStream, metrics *inges
 
 // pace is the part of the configuration that follows the policy. It is never changed.
 type pace struct {
+	interval   time.Duration
 	idle       time.Duration
 	hello      []byte
 	maxMessage int
@@ -89,10 +90,10 @@ func (g *Gate) paceOf(name *schemas.Name) *pace {
 // Open sockets get another hello within Sockets.PingInterval. MaxMessage is for new sockets.
 func (g *Gate) Follow(cfg ingest.Config) {
 	schedule := schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter)
-	all := &pace{idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage, tenants: map[string]*pace{},
+	all := &pace{interval: cfg.HeartbeatInterval, idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage, tenants: map[string]*pace{},
 		hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)}
 	for tenant, own := range cfg.Sockets.Tenants {
-		all.tenants[tenant] = &pace{idle: own.IdleTimeout, maxMessage: all.maxMessage,
+		all.tenants[tenant] = &pace{interval: own.Schedule.Interval, idle: own.IdleTimeout, maxMessage: all.maxMessage,
 			hello: schemas.HelloMessage(own.Schedule, cfg.Sockets.MaxSubscriptions)}
 	}
 	g.pace.Store(all)

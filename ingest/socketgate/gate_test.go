@@ -34,7 +34,7 @@ func TestPingAndEmptyMessageAreBeatsAndIdlenessGrows(t *testing.T) {
 		pass(10 * time.Second)
 		p.ping()
 		p.say(`{"idle_ms":0,"type":"activity"}`)
-		d.expect(beatIs(0), beatIs(10*time.Second), beatIs(15*time.Second), beatIs(time.Minute), beatIs(70*time.Second), beatIs(0))
+		d.expect(beatIs(0), beatIs(0), beatIs(0), beatIs(time.Minute), beatIs(70*time.Second), beatIs(0))
 		p.abortAll()
 	})
 }

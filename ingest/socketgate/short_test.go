@@ -22,7 +22,9 @@ func (c *counter) Hold(schemas.UserID, *schemas.Name, schemas.DeviceID, schemas.
 func TestABeatOfOneByteAllocatesNothing(t *testing.T) {
 	var beats counter
 	registry := beat.NewRegistry(&beats)
-	s := &connection{gate: &Gate{start: time.Now()}, at: registry.New(beat.Device{User: 1, ID: 7}, nil, schemas.Mobile)}
+	gate := &Gate{start: time.Now()}
+	gate.pace.Store(&pace{})
+	s := &connection{gate: gate, at: registry.New(beat.Device{User: 1, ID: 7}, nil, schemas.Mobile)}
 	message := []byte{0}
 	const runs = 1000
 	if n := testing.AllocsPerRun(runs, func() { s.Message(message) }); n != 0 {

@@ -144,9 +144,14 @@ func (s *connection) reason(err error) string {
 	return endLost
 }
 
-// beat reports the device as online, also after a bye; false if beats are refused.
+// beat reports the device as online, also after a bye; false if beats are refused. Whoever has touched it since the
+// beat before uses it.
 func (s *connection) beat() bool {
-	err := s.at.Beat(s.gate.now() - time.Duration(s.touched.Load()))
+	idle := s.gate.now() - time.Duration(s.touched.Load())
+	if idle <= s.gate.paceOf(s.who.name).interval {
+		idle = 0
+	}
+	err := s.at.Beat(idle)
 	if err != nil {
 		s.endAs(endRefuse)
 	}

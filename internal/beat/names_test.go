@@ -80,6 +80,7 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 		for _, erased := range [][]schemas.UserID{nil, {99, 17}, {18}} {
 			pass(15 * time.Second)
 			g.Erased(erased)
+			pass(time.Millisecond)
 			before := len(g.log.Written())
 			must.Do(t, k.Beat(0))
 			pass(2 * time.Second)

@@ -10,7 +10,7 @@ import (
 
 // Reporter takes the reports of devices. Any goroutine may call it; it must not block.
 type Reporter interface {
-	// Hold has the user's name; nil with --ids int.
+	// Hold says that a connection of the device is open. It has the user's name; nil with --ids int.
 	Hold(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
 	Bye(user schemas.UserID, device schemas.DeviceID) error
 	Lost(user schemas.UserID, device schemas.DeviceID, ago time.Duration) error
@@ -66,10 +66,19 @@ func (c *Connection) Hear() { c.heard.Store(int64(time.Since(c.registry.began)))
 // Beat reports that the connection is open and that its person last touched the device idle ago. It does
 // nothing after Bye, Drop or Drain.
 func (c *Connection) Beat(idle time.Duration) error {
-	if !c.registry.join(c) {
+	r := c.registry
+	r.mu.Lock() // also while it is reported: an end of the device comes before or after it
+	defer r.mu.Unlock()
+	if c.over {
 		return nil
 	}
-	return c.registry.reporter.Hold(c.of.User, c.name, c.of.ID, c.kind, idle)
+	c.Hear()
+	if !c.joined {
+		c.joined = true
+		c.next = r.conns[c.of]
+		r.conns[c.of] = c
+	}
+	return r.reporter.Hold(c.of.User, c.name, c.of.ID, c.kind, idle)
 }
 
 // Bye ends a connection that was closed on purpose. The device leaves if it has no other.
@@ -93,23 +102,6 @@ const (
 	byLoss
 	byDrain
 )
-
-// join adds a connection to those of its device, unless it has joined already. It returns false if
-// the connection is over.
-func (r *Registry) join(c *Connection) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c.over {
-		return false
-	}
-	c.Hear()
-	if !c.joined {
-		c.joined = true
-		c.next = r.conns[c.of]
-		r.conns[c.of] = c
-	}
-	return true
-}
 
 // part removes a connection, for good if it is over. It reports how if the
 // device then has no other. The report is made

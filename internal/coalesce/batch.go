@@ -51,10 +51,13 @@ func (q *Queue) Seal(now time.Duration) *Batch {
 			User: s.user, Device: s.device, Kind: schemas.DeviceKind(s.kind), Bye: s.bye,
 			Age: age(now, s), Idle: schemas.Millis(s.idle), Lost: s.lost && !s.bye,
 		})
-		if row := &b.Beats[len(b.Beats)-1]; s.open() { // which is true now, however long it waited
-			row.Connection, row.Age = s.connection, 0
-			if s.idle != 0 {
-				row.Idle = s.idleAt(now)
+		if row := &b.Beats[len(b.Beats)-1]; s.open() {
+			row.Connection = s.connection
+			if now-s.received > q.rules.ForgetAfter/2 { // the detector ignores what is old; it is true now, too
+				row.Age = 0
+				if s.idle != 0 {
+					row.Idle = s.idleAt(now)
+				}
 			}
 		}
 		if len(q.names) > 0 && (!s.bye && !s.lost || q.rules.NameAlways) {
@@ -120,11 +123,11 @@ func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 	if len(b.Beats) == 0 {
 		q.control--
 	}
-	for _, i := range b.slots {
+	for row, i := range b.slots {
 		s := &q.slots[i]
 		s.state &^= inFlight
 		if written {
-			s.written = now
+			s.written, s.told = now, b.Beats[row].Connection != 0
 		}
 		switch {
 		case s.state&unsent != 0:
@@ -147,8 +150,8 @@ func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 	if written {
 		// Between the frames before and after a gap there may be more time than between their answers.
 		gap := now - q.written
-		if q.written = max(q.written, b.sealed); q.rules.AliveInterval > 0 && gap > 5*q.rules.AliveInterval/2 {
-			q.tellAgain(now, func(*slot) bool { return true })
+		if q.written = max(q.written, b.sealed); q.rules.AliveInterval > 0 && gap > 5*q.rules.AliveInterval {
+			q.tellAgain(now, func(s *slot) bool { return s.written < now })
 		}
 	}
 	q.keep(b)

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func describe(now time.Duration, row *schemas.Beat) string {
 	what := "beat"
 	switch {
 	case row.Bye:
-		what = "bye"
+		what = fmt.Sprint("bye of ", row.User)
 	case row.Lost:
 		what = "lost"
 	case row.Connection != 0 && row.Idle == 0:
@@ -84,11 +85,10 @@ func TestAHeldDeviceTellsWhatChanges(t *testing.T) {
 			h.tells(held(beat(1)))
 			for range 20 {
 				h.pass(14)
-				h.tells(held(idle(1, 14*time.Second)))
+				h.tells(held(beat(1)))
 				h.tells(beat(1))
 			}
-			h.pass(60)
-		}, "1s: open 1"},
+		}, "0s: open 1, 2m5s: open 1, 4m10s: open 1"},
 		"idle, which goes on, and active": {func(h *holding) {
 			h.tells(held(beat(1)))
 			for i := range 20 {
@@ -97,7 +97,7 @@ func TestAHeldDeviceTellsWhatChanges(t *testing.T) {
 			}
 			h.tells(held(beat(1)))
 			h.pass(60)
-		}, "1s: open 1, 31s: idle 1 for 31, 5m1s: open 1"},
+		}, "0s: open 1, 15s: idle 1 for 15, 2m20s: idle 1 for 140, 4m25s: idle 1 for 265, 5m0s: open 1"},
 		"closed, lost and open again": {func(h *holding) {
 			h.tells(held(beat(1)))
 			h.pass(10)
@@ -110,7 +110,7 @@ func TestAHeldDeviceTellsWhatChanges(t *testing.T) {
 			h.pass(1)
 			h.tells(held(beat(1)))
 			h.pass(1)
-		}, "1s: open 1, 10s: bye, 12s: open 2, 21s: lost, 43s: open 3"},
+		}, "0s: open 1, 10s: bye of 1, 11s: open 2, 21s: lost, 42s: open 3"},
 		"the newest while Kafka is away, as of now; the end as of then": {func(h *holding) {
 			h.tells(held(beat(1)))
 			h.tells(held(beat(2)))
@@ -126,26 +126,44 @@ func TestAHeldDeviceTellsWhatChanges(t *testing.T) {
 			h.tells(beat(2))
 			h.pass(10)
 			h.away = true
-			h.pass(6)
+			h.pass(12)
 			h.away = false
 			h.pass(30)
-		}, "1s: open 1, 0s: beat, 18s: open 1"},
-		"everything again in a quarter of an hour": {func(h *holding) {
+		}, "0s: open 1, 0s: beat, 23s: open 1"},
+		"everything again in two minutes, one after the other": {func(h *holding) {
 			h.tells(held(beat(64)))
-			h.tells(held(idle(1, 5*time.Minute)))
-			h.pass(700)
-		}, "1s: open 1, 1s: idle 2 for 301, 10m6s: open 1, 10m11s: idle 2 for 911"},
-		"it again with the next beat after an erasure": {func(h *holding) {
+			h.tells(held(idle(32, 5*time.Minute)))
+			h.pass(160)
+		}, "0s: open 1, 0s: idle 2 for 300, 2m5s: open 1, 2m35s: idle 2 for 455"},
+		"the end of what the log says is open, however many come and go in an outage": {func(h *holding) {
 			h.tells(held(beat(1)))
-			h.tells(held(beat(2)))
+			h.pass(1)
+			h.away = true
+			h.tells(bye(1))
+			for user := range schemas.UserID(3 * minAbsent) {
+				h.tells(held(beat(user + 2)))
+				h.tells(bye(user + 2))
+			}
+			if _, dropped := h.q.Counts(); dropped == 0 {
+				h.Error("nothing was dropped")
+			}
+			h.away = false
+			h.pass(1)
+			h.sent = slices.DeleteFunc(h.sent, func(s string) bool { return !strings.HasSuffix(s, " 1") })
+		}, "0s: open 1, 1s: bye of 1"},
+		"it again with the next beat after an erasure": {func(h *holding) {
+			ann, bob := held(beat(1)), held(beat(2))
+			ann.Name, bob.Name = &schemas.Name{Text: "ann"}, &schemas.Name{Text: "bob"}
+			h.tells(ann)
+			h.tells(bob)
 			h.pass(10)
 			h.q.Erased(h.now, 1)
 			for range 10 {
 				h.pass(10)
-				h.tells(held(beat(1)))
-				h.tells(held(beat(2)))
+				h.tells(ann)
+				h.tells(bob)
 			}
-		}, "1s: open 1, 1s: open 2, 21s: open 1"},
+		}, "0s: open 1, 0s: open 2, 20s: open 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,11 +32,6 @@ type erasures struct {
 // if its connection is open and nothing has changed, because the detector has forgotten it. When more
 // than MaxErased users were erased within NamedEvery, all devices do.
 func (q *Queue) Erased(now time.Duration, user schemas.UserID) {
-	for i := range q.slots {
-		if s := &q.slots[i]; s.user == user && s.open() {
-			s.again = true
-		}
-	}
 	if len(q.names) == 0 {
 		return // no name was written
 	}

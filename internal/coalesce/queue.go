@@ -91,7 +91,7 @@ type slot struct {
 	state      uint8
 	bye        bool
 	lost       bool  // its connection broke, which is not in the log yet
-	again      bool  // its next beat is sent, though nothing has changed
+	told       bool  // the log says that it is held
 	urgents    uint8 // urgent reports ...
 	flush      uint8 // ... since this flush, modulo 256
 }
@@ -181,8 +181,8 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		return false, nil // it has left already
 	}
 	r.Held = !r.Bye && (r.Held || s.open())
-	used := r.Held && now-touched <= q.rules.interval(r.Name)
-	if r.Held && !s.again && s.open() && s.kind == uint8(r.Kind) && !s.changed(touched, used) {
+	used := r.Held && r.Idle == 0
+	if r.Held && s.open() && !q.erased.before(s.written, r.User) && s.kind == uint8(r.Kind) && !s.changed(touched, used) {
 		if used {
 			s.touched = touched
 		}
@@ -210,7 +210,7 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		q.connections = max(1, q.connections+1)
 		s.connection, s.lost = q.connections, false
 	}
-	s.received, s.touched, s.again = now, touched, false
+	s.received, s.touched = now, touched
 	if s.idle = uint32(s.idleAt(now)); used {
 		s.idle = 0
 	}
@@ -256,7 +256,7 @@ func (q *Queue) lose(heard time.Duration, i int32) {
 
 // tellAgainAfter is after how long without a report an open connection is told again, in case that the detector has
 // lost its state.
-const tellAgainAfter = 10 * time.Minute
+const tellAgainAfter = 2 * time.Minute
 
 // tellAgainAfter is when the connection of a slot is told again. Those that were told together are not told again together.
 func (s *slot) tellAgainAfter() time.Duration {
@@ -267,7 +267,9 @@ func (s *slot) tellAgainAfter() time.Duration {
 func (q *Queue) tellAgain(now time.Duration, which func(s *slot) bool) {
 	for i := range q.slots {
 		if s := &q.slots[i]; s.state&(used|unsent) == used && s.open() && which(s) {
-			s.received = now
+			if s.received = now; s.idle != 0 {
+				s.idle = uint32(s.idleAt(now))
+			}
 			s.state |= unsent
 			q.list(int32(i))
 		}

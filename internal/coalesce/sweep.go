@@ -10,9 +10,9 @@ import (
 //
 // A report that could not be sent yet is kept although its device has left, so that its last-seen
 // time is not lost. Devices come and go while Kafka is unreachable, so the number of such reports
-// is bounded by the greatest number of present devices; beyond that the oldest are dropped. A
-// dropped report is a bye or the last beat of a device: without it the detector still finds the
-// device silent.
+// is bounded by the greatest number of present devices; beyond that the oldest are dropped, but never the end of a
+// connection that is open by the log. A dropped report is a bye or the last beat of a device: without it the detector
+// still finds the device silent.
 func (q *Queue) Sweep(now time.Duration) {
 	q.erased.sweep(now)
 	q.tellAgain(now, func(s *slot) bool { return now-s.written >= s.tellAgainAfter() })
@@ -77,5 +77,5 @@ func (q *Queue) dropAbsent(now time.Duration) {
 }
 
 func (q *Queue) droppable(s *slot, now time.Duration) bool {
-	return s.state&(used|unsent|inFlight) == used|unsent && !s.open() && (s.bye || now-s.received >= q.rules.ForgetAfter)
+	return s.state&(used|unsent|inFlight) == used|unsent && !s.open() && !s.told && (s.bye || now-s.received >= q.rules.ForgetAfter)
 }

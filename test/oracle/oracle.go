@@ -148,6 +148,7 @@ type world struct {
 	caused  map[schemas.UserID]int
 	most    int  // when limits have changed so many more users, the others wait for the next record
 	written int  // statuses, since the beginning
+	ordered bool // the rows of the record come in their order
 	ahead   bool // the limits of one user are handled, maybe beyond x
 }
 
@@ -230,6 +231,7 @@ func (w *world) apply(f *frame) {
 	if !fresh {
 		return
 	}
+	w.ordered = f.Sequence != 0
 	if f.Begins && gateway.own() {
 		gateway.begun = w.now
 	}

@@ -28,6 +28,13 @@ func (w *world) row(row schemas.Beat, through *life) {
 	if !through.own() {
 		row.Connection = 0
 	}
+	if row.Bye && row.Connection == 0 && through.own() {
+		for _, r := range w.about(u, row, b, through) {
+			b = max(b, w.wall(w.x-w.of(u).present+1)) // before that it would be over
+			w.unhold(u, r, b)
+			b = max(b, r.seen)
+		}
+	}
 	switch over := w.presence(b)+w.of(u).present <= w.x; {
 	case through.own() && (row.Lost || row.Bye && row.Connection != 0):
 		b, counts = w.disconnect(u, row, b, through, over)
@@ -203,13 +210,7 @@ func (w *world) leftBehind(r *report, b schemas.Millis, through *life) bool {
 func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	over bool) (at schemas.Millis, judged bool) {
 	newest := bye{row.Device, through, row.Connection, b}
-	of := slices.DeleteFunc(u.of(row.Device), func(r *report) bool {
-		about := r.connection == row.Connection
-		if row.Connection == 0 {
-			about = r.held && r.seen <= b
-		}
-		return !about || !mayEnd(through, r.life)
-	})
+	of := w.about(u, row, b, through)
 	if len(of) == 0 {
 		if !over && row.Connection != 0 {
 			w.remember(u, newest)
@@ -231,6 +232,18 @@ func (w *world) disconnect(u *user, row schemas.Beat, b schemas.Millis, through 
 		w.remember(u, newest)
 	}
 	return b, false
+}
+
+// about are the reports of the connection that a row ends; without one, of all that are open and not newer. Rows of
+// numbered frames are in their order.
+func (w *world) about(u *user, row schemas.Beat, b schemas.Millis, through *life) []*report {
+	return slices.DeleteFunc(u.of(row.Device), func(r *report) bool {
+		about := r.connection == row.Connection
+		if row.Connection == 0 {
+			about = r.held && (r.seen <= b || w.ordered && r.life == through)
+		}
+		return !about || !mayEnd(through, r.life)
+	})
 }
 
 // loseUnnamed ends the replacement of the connections of l: those that were not named since it began are lost.

@@ -76,6 +76,7 @@ type person struct {
 	reports []report
 	refused int // of the reports
 	late    int // reports made later than they were meant, while the endpoint took its time
+	talks   bool
 }
 
 // steady is a person who beats from an instant on until another.
@@ -121,6 +122,7 @@ func (w *world) play(base string, people ...*person) {
 // server waits the socket is lost without a word. What could not be said, a bye
 // without a socket, is taken out of the reports.
 func (p *person) talk(w *world, base string) {
+	p.talks = true
 	var s *socket
 	var touched schemas.Millis
 	var said []report

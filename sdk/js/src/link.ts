@@ -63,10 +63,7 @@ function unreachable(origin: string): string {
 
 /** Whether a close code means that the same thing would happen again. */
 function isFinal(code: number): boolean {
-  return (
-    [1002, 1003, 1007, 1009, 1010].includes(code) ||
-    (code >= 4400 && code < 4500 && code !== tokenEnded)
-  );
+  return [1002, 1003, 1007, 1009, 1010].includes(code) || (code >= 4400 && code < 4500 && code !== tokenEnded);
 }
 
 /** One connection, which is opened again whenever it is lost. */
