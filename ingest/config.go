@@ -62,8 +62,8 @@ type SocketConfig struct {
 	HeartbeatJitter  time.Duration // of the hello; 0: a tenth of the interval
 	WriteTimeout     time.Duration // a client that does not take a message for so long is cut off
 	PingInterval     time.Duration // how often the server pings
-	// IdleTimeout is how long a client may send neither message nor ping before its socket is
-	// closed; by then the detector no longer counts its device as online.
+	// IdleTimeout is for how long all beats of a socket may be over its tenant's quota before it is closed; a third of it
+	// bounds PingInterval.
 	IdleTimeout time.Duration
 	// Tenants are the paces of the sockets of tenants with policies of their own.
 	Tenants map[string]Pace

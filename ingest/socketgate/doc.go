@@ -30,5 +30,6 @@
 //
 // Close codes sent: 1001 this process stops; 1013 too many devices, try again later; 1008 more than
 // 50 messages a second (200 at once, pings count), or a message that was not complete after 10 s;
-// 1009 a message far beyond the limit; 4401 the token has ended.
+// 1009 a message far beyond the limit; 4401 the token has ended;
+// 4429 its beats were over the tenant's quota for too long.
 package socketgate

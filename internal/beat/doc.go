@@ -18,5 +18,5 @@
 // times a second costs one row per flush.
 //
 // While Kafka is unreachable the buffer keeps the newest report of each device and retries. The
-// reports arrive later with their true ages.
+// reports arrive later with their true ages; that a connection is open is told as of then.
 package beat

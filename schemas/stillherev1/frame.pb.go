@@ -311,7 +311,7 @@ type Frame struct {
 	// The connection that the row is about, unique among those of the device through this gateway; 0: none, the row is
 	// a beat or a bye alone. A beat with one says that the connection is open: the device is held, that is, present as
 	// long as its gateway is heard, and in use unless idle_ms is above 0. A bye or LOST of the same connection ends
-	// that, or one without a connection. Goes with gateway_id and gateway_epoch_ms.
+	// that, or one without a connection that is not older. Goes with gateway_id and gateway_epoch_ms.
 	ConnectionId []uint32 `protobuf:"fixed32,26,rep,packed,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"` // default: 0
 	// From this record on the gateway names all its open connections of this partition, up to and including a record
 	// with replacement_ends. There those that were not named are lost. Both may be in one frame.
