@@ -135,8 +135,8 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 // change of whether the person is active.
 func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
 	want := flagPresent | flags(beat.Kind)<<shiftKind | flags(1)<<(beat.Kind-1)<<shiftKinds
-	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life || beat.Bye || beat.Lost ||
-		beat.Connection != 0 {
+	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life ||
+		beat.Bye || beat.Lost || beat.Connection != 0 {
 		return h.flags&flagMany != 0 && h.user == beat.User && m.repeatsOneOf(m.stored(h), beat, life)
 	}
 	// Log time since the newest report; presence time is never more.

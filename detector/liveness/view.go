@@ -57,7 +57,8 @@ func (m *Machine) View(id schemas.UserID) *View {
 // device is a report of the user at hand.
 func (m *Machine) device(r *report) DeviceView {
 	d := DeviceView{Device: r.device, Kind: schemas.KindWord(r.kind),
-		Gateway: schemas.GatewayID(m.gateways.lives[r.life].id), Bye: !r.live(), Connection: r.connection, Open: r.held, Seen: m.lastHeard(r)}
+		Gateway: schemas.GatewayID(m.gateways.lives[r.life].id), Bye: !r.live(),
+		Connection: r.connection, Open: r.held, Seen: m.lastHeard(r)}
 	if r.live() {
 		d.Lost, d.Held = m.gateways.lost(&m.clock, r.life, m.clock.presence()), m.presentUntil(r) < m.evaluated
 		d.Active, d.Until, d.ActiveUntil = m.lastTouched(r), m.viewed(m.presentUntil(r)), m.viewed(m.activeUntil(r))

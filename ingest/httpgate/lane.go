@@ -75,7 +75,8 @@ type shipment struct {
 	failed atomic.Pointer[error]
 }
 
-// seal takes everything out of the lane, with the ages at now. Its frames begin and end a replacement if they are to. A request has no session whose names the detector would
+// seal takes everything out of the lane, with the ages at now. Its frames begin and end a replacement if they are to. A
+// request has no session whose names the detector would
 // know, so each row has its name, with --ids text. A bye has none: it must not bring back that of an erased user.
 func (l *lane) seal(now time.Duration, begins, ends bool) *shipment {
 	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}

@@ -2,8 +2,8 @@
 //
 // An open socket is an online device: new WebSocket(url) is enough. The server pings, and the client's answer, which
 // browsers give by themselves, is proof of life. The person uses the device, unless a beat says that it was not touched
-// for longer than a heartbeat interval. A ping frame is a beat, and so is a text or binary message of at most one byte, whatever the byte is;
-// by that the person last touched the device when the socket opened. So is
+// for longer than a heartbeat interval. A ping frame is a beat, and so is a text or binary message of at most one byte,
+// whatever the byte is; by that the person last touched the device when the socket opened. So is
 //
 //	{"type":"activity","idle_ms":60000}
 //

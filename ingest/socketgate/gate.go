@@ -90,8 +90,8 @@ func (g *Gate) paceOf(name *schemas.Name) *pace {
 // Open sockets get another hello within Sockets.PingInterval. MaxMessage is for new sockets.
 func (g *Gate) Follow(cfg ingest.Config) {
 	schedule := schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter)
-	all := &pace{interval: cfg.HeartbeatInterval, idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage, tenants: map[string]*pace{},
-		hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)}
+	all := &pace{interval: cfg.HeartbeatInterval, idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage,
+		tenants: map[string]*pace{}, hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)}
 	for tenant, own := range cfg.Sockets.Tenants {
 		all.tenants[tenant] = &pace{interval: own.Schedule.Interval, idle: own.IdleTimeout, maxMessage: all.maxMessage,
 			hello: schemas.HelloMessage(own.Schedule, cfg.Sockets.MaxSubscriptions)}

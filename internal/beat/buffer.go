@@ -121,11 +121,15 @@ func (b *Buffer) Epoch() schemas.Millis { return b.epoch }
 
 // Hold reports that the connection of a device is open, like Beat. Until Bye or Lost the device is present without
 // further reports.
-func (b *Buffer) Hold(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
-	return b.report(coalesce.Report{User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind), Held: true, Idle: millisOf(idle)})
+func (b *Buffer) Hold(
+	user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
+) error {
+	return b.report(coalesce.Report{User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind), Held: true,
+		Idle: millisOf(idle)})
 }
 
-// Lost reports that the connection of a device broke, and that the device was heard last so long ago. Errors are those of Beat.
+// Lost reports that the connection of a device broke, and that the device was heard last so long ago. Errors are those
+// of Beat.
 func (b *Buffer) Lost(user schemas.UserID, device schemas.DeviceID, ago time.Duration) error {
 	return b.report(coalesce.Report{User: user, Device: device, Lost: true, Ago: max(ago, 0)})
 }
@@ -140,7 +144,8 @@ func millisOf(idle time.Duration) schemas.Millis {
 // *schemas.FieldError if an id is out of range, ErrFull or ErrClosed; then nothing is reported. It never
 // waits for Kafka.
 func (b *Buffer) Beat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
-	return b.report(coalesce.Report{User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind), Idle: millisOf(idle)})
+	return b.report(coalesce.Report{User: user, Name: name, Device: device, Kind: schemas.KnownKind(kind),
+		Idle: millisOf(idle)})
 }
 
 // Bye reports that a device has left on purpose. Errors are those of Beat.
@@ -148,8 +153,8 @@ func (b *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
 	return b.report(coalesce.Report{User: user, Device: device, Kind: schemas.Other, Bye: true})
 }
 
-// Connect reports that a device has opened a connection. It is present until that ends, without further reports. idle and the
-// errors are those of Beat. After an error there is no connection. The buffer counts connections: a
+// Connect reports that a device has opened a connection. It is present until that ends, without further reports. idle
+// and the errors are those of Beat. After an error there is no connection. The buffer counts connections: a
 // device with two open connections, say two tabs of a browser, leaves when the last one ends. name must not be
 // changed while the connection is open.
 func (b *Buffer) Connect(

@@ -22,8 +22,8 @@ type Device struct {
 	ID   schemas.DeviceID
 }
 
-// Registry counts the connections of each device at one gateway, so that the gateway reports that the device has left when
-// the last of them ends: two tabs of a browser may have one device id, and a reloaded page may open its
+// Registry counts the connections of each device at one gateway, so that the gateway reports that the device has left
+// when the last of them ends: two tabs of a browser may have one device id, and a reloaded page may open its
 // new connection before it closes the old one. All methods may be called from any goroutine.
 type Registry struct {
 	reporter Reporter

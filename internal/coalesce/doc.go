@@ -18,8 +18,8 @@
 // that failed, a bye, a silence, an erasure of the user, or five minutes. A queue remembers a bounded number of
 // erased users: of more in five minutes, it lets all its devices name their users once.
 //
-// A device whose connection is open reports only what changes: that it is in use or idle, its bye, its loss. Its report is
-// not removed, but told again: after a gap in the frames, with the next beat after an erasure of its user, and every two
+// A device whose connection is open reports only what changes: that it is in use or idle, its bye, its loss. Its report
+// is not removed, but told again: after a gap in the frames, with the next beat after an erasure of its user, and every two
 // to three minutes.
 //
 // The package is pure: time is an argument, and there is no goroutine and no lock.

@@ -258,7 +258,8 @@ func (q *Queue) lose(heard time.Duration, i int32) {
 // lost its state.
 const tellAgainAfter = 2 * time.Minute
 
-// tellAgainAfter is when the connection of a slot is told again. Those that were told together are not told again together.
+// tellAgainAfter is when the connection of a slot is told again. Those that were told together are not told again
+// together.
 func (s *slot) tellAgainAfter() time.Duration {
 	return tellAgainAfter + tellAgainAfter/128*time.Duration(s.user%64)
 }

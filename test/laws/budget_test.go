@@ -31,7 +31,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15850, 14100},
 	"lastseen": {8600, 8350},
 	"schemas":  {3100, 2200},
-	"test":     {0, 29350},
+	"test":     {0, 29400},
 	"tools":    {5700, 2100},
 }
 

@@ -80,20 +80,6 @@ func (w *world) touched(r *report) millis {
 	return w.presence(r.told) - millis(r.idle)
 }
 
-// unhold ends the holding of a held report at b. The person touched the device as long ago as before.
-func (w *world) unhold(u *user, r *report, b schemas.Millis) {
-	seen := max(r.seen, b)
-	switch {
-	case r.inUse():
-	case r.touched() == 0:
-		r.idle = schemas.MaxIdle
-	default:
-		r.idle = schemas.Millis(w.presence(seen) - w.presence(r.told-r.idle))
-	}
-	r.seen, r.told, r.held = seen, seen, false
-	u.lastSeen = max(u.lastSeen, seen)
-}
-
 // idleLimit is when the last active report stops being active.
 func (w *world) idleLimit(u *user) millis {
 	var limit millis

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,6 +115,21 @@ func (w *world) play(base string, people ...*person) {
 		all.Go(func() { p.sendAll(w, base) })
 	}
 	all.Wait()
+}
+
+// reported are the reports as they count: at a socket, whoever has touched the device within a heartbeat interval uses
+// it until the next report, and so until a bye.
+func (p *person) reported() []report {
+	all := slices.Clone(p.reports)
+	used := false
+	for i := range all {
+		if r := &all[i]; r.bye {
+			r.used = used
+		} else if used = p.talks && r.idle <= 15*second; used {
+			r.idle = 0
+		}
+	}
+	return all
 }
 
 // talk makes the person's reports through sockets: connecting for the first and
