@@ -42,6 +42,8 @@ const (
 	fieldConnection   protowire.Number = 26
 	fieldBegins       protowire.Number = 27
 	fieldEnds         protowire.Number = 28
+	fieldLeased       protowire.Number = 29
+	fieldLeaseEnded   protowire.Number = 30
 )
 
 const lastBeatKind = pb.BeatKind_BEAT_KIND_LOST
@@ -73,6 +75,10 @@ type Frame struct {
 	ForwardedAt Millis
 	// Between a frame that Begins and one that Ends the gateway names all its open connections of the partition.
 	Begins, Ends bool
+	// Leased: the process of the gateway counts as heard until a frame has LeaseEnded, which is how long before that it
+	// was heard; 0: it goes on.
+	Leased     bool
+	LeaseEnded Millis
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
@@ -105,8 +111,11 @@ func (f *Frame) Rows() int { return f.rows }
 
 // Control reports whether the frame is a control message rather than beats.
 func (f *Frame) Control() bool {
-	return f.Tick || f.Draining || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
+	return f.Tick || f.Lease() || f.Draining || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
+
+// Lease reports whether the frame begins or ends a lease.
+func (f *Frame) Lease() bool { return f.Leased || f.LeaseEnded != 0 }
 
 // Decode reads value into f and replaces its previous content. It does not allocate for what a
 // Protobuf writer normally produces. Every error is a *FieldError; f must not be used after one.
@@ -172,6 +181,7 @@ func (f *Frame) reset() {
 	}
 	f.Gateway, f.GatewayEpoch, f.Sequence = nil, 0, 0
 	f.Draining, f.Tick, f.Forwarded, f.ForwardedAt, f.Begins, f.Ends = false, false, false, 0, false, false
+	f.Leased, f.LeaseEnded = false, 0
 	f.KeyID, f.MAC, f.Signed, f.SealedAt = nil, nil, nil, 0
 	f.version, f.rows = 0, 0
 	f.users, f.devices, f.kinds, f.beats, f.ages, f.idles, f.connections, f.named = nil, nil, nil, nil, nil, nil, nil, nil
@@ -219,6 +229,10 @@ func (f *Frame) scan(value []byte) (usual bool) {
 				f.Begins = v != 0
 			case fieldEnds:
 				f.Ends = v != 0
+			case fieldLeased:
+				f.Leased = v != 0
+			case fieldLeaseEnded:
+				f.LeaseEnded = Millis(uint32(v))
 			case fieldDeviceKind, fieldBeatKind, fieldAge, fieldIdle:
 				return false // columns that are not packed
 			}
@@ -347,6 +361,9 @@ func (f *Frame) check() error {
 		return f.unequal("connection_id", len(f.connections)/4)
 	case (f.Begins || f.Ends) && !f.ofProcess():
 		return Invalid("replacement_begins", "goes with gateway_id and gateway_epoch_ms")
+	case f.Lease() && (!f.ofProcess() || f.rows > 0 || f.Tick || f.Forwarded || f.change || f.Begins || f.Ends ||
+		f.Sequence != 0 || f.Leased && f.LeaseEnded != 0 || f.LeaseEnded != 0 && f.Draining):
+		return Invalid("leased", "goes with gateway_id, gateway_epoch_ms and draining alone")
 	}
 	for i := range f.rows {
 		if int64(binary.LittleEndian.Uint64(f.users[8*i:])) <= 0 {

@@ -18,6 +18,8 @@ type FrameHead struct {
 	Forwarded    bool
 	ForwardedAt  Millis // of a forwarded frame: see Frame
 	Begins, Ends bool   // of a replacement: see Frame
+	Leased       bool   // see Frame
+	LeaseEnded   Millis // at most MaxIdle
 }
 
 // AppendFrame appends the encoding of a frame to dst. It does not check values: the caller must
@@ -56,6 +58,12 @@ func AppendFrame(dst []byte, head FrameHead, beats []Beat) []byte {
 	}
 	if head.Ends {
 		dst = appendVarint(dst, fieldEnds, 1)
+	}
+	if head.Leased {
+		dst = appendVarint(dst, fieldLeased, 1)
+	}
+	if head.LeaseEnded != 0 {
+		dst = appendVarint(dst, fieldLeaseEnded, uint64(head.LeaseEnded))
 	}
 	return dst
 }

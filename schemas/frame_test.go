@@ -48,10 +48,13 @@ func TestAFrameReadsBackAsItWasWritten(t *testing.T) {
 		}
 		if len(want.Beats) == 0 {
 			want.Beats = nil
+			if want.Leased = want.Gateway != "" && rapid.Bool().Draw(t, "leased"); want.Leased {
+				want.Sequence, want.Forwarded, want.ForwardedAt, want.Begins, want.Ends = 0, false, 0, false, false
+			}
 		}
 		head := FrameHead{Gateway: GatewayID(want.Gateway), GatewayEpoch: want.GatewayEpoch, Sequence: want.Sequence,
 			Draining: want.Draining, Forwarded: want.Forwarded, ForwardedAt: want.ForwardedAt,
-			Begins: want.Begins, Ends: want.Ends}
+			Begins: want.Begins, Ends: want.Ends, Leased: want.Leased}
 		value := AppendFrame([]byte("before"), head, want.Beats)[len("before"):]
 		got, err := byHand(value)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -166,7 +169,7 @@ func TestAFrameIsWhatItWasLastDecodedFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := len(g.want.Beats)
-		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.VisibilityUser != 0 || g.want.ErasedUser != 0 || g.want.Policy != nil || g.want.TenantPolicy != nil) {
+		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.Leased || g.want.LeaseEnded != 0 || g.want.VisibilityUser != 0 || g.want.ErasedUser != 0 || g.want.Policy != nil || g.want.TenantPolicy != nil) {
 			t.Errorf("%s: %d rows, tick %v, control %v", g.name, f.Rows(), f.Tick, f.Control())
 		}
 		for i := range want {

@@ -15,7 +15,8 @@ type contents struct {
 	GatewayEpoch              Millis
 	Sequence                  uint64
 	Draining, Tick, Forwarded bool
-	Begins, Ends              bool
+	Begins, Ends, Leased      bool
+	LeaseEnded                Millis
 	ForwardedAt               Millis
 	VisibilityUser            UserID
 	Visibility                Visibility
@@ -53,6 +54,10 @@ func byGenerated(value []byte) (contents, bool) {
 	process := m.GatewayId != "" && m.GatewayEpochMs != 0
 	ok = ok && (process || !m.ReplacementBegins && !m.ReplacementEnds && !slices.ContainsFunc(m.ConnectionId, func(c uint32) bool { return c != 0 }))
 	ok = ok && (process || !slices.Contains(m.BeatKind, pb.BeatKind_BEAT_KIND_LOST))
+	lease := m.Leased || m.LeaseEndedMs != 0
+	ok = ok && (!lease || process && rows == 0 && !m.Tick && !m.Forwarded && m.Visibility == nil && m.Erasure == nil &&
+		m.Policy == nil && m.TenantPolicy == nil && !m.ReplacementBegins && !m.ReplacementEnds && m.Sequence == 0)
+	ok = ok && (m.LeaseEndedMs == 0 || !m.Leased && !m.Draining)
 	ok = ok && !slices.ContainsFunc(m.AgeMs, func(ms uint32) bool { return ms > 24*3600*1000 })
 	ok = ok && !slices.ContainsFunc(m.IdleMs, func(ms uint32) bool { return ms > 30*24*3600*1000 })
 	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs >= 0)
@@ -102,7 +107,7 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
 		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded, ForwardedAt: Millis(m.ForwardedAtMs),
-		Begins: m.ReplacementBegins, Ends: m.ReplacementEnds,
+		Begins: m.ReplacementBegins, Ends: m.ReplacementEnds, Leased: m.Leased, LeaseEnded: Millis(m.LeaseEndedMs),
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce, TenantPolicy: ofTenant,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
 		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Names: names}
@@ -151,6 +156,7 @@ func beforeTheMAC(value []byte) ([]byte, bool) {
 
 // usedFor are frames that a Frame was used for before.
 var usedFor = [][]byte{AppendErasure(nil, 42, Name{"acme", "a"}, 7, 5, true), AppendVisibility(nil, 42, Nobody),
+	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, LeaseEnded: 1}, nil), AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, Leased: true}, nil),
 	AppendPolicy(nil, DefaultPolicy()), AppendTenantPolicy(nil, TenantPolicy{Tenant: "acme"}), encode(&pb.Frame{Version: 1, GatewayId: "g", GatewayEpochMs: 1, Sequence: 1, UserId: []int64{1}, DeviceId: []uint32{1}, DeviceKind: []pb.DeviceKind{1},
 		BeatKind: []pb.BeatKind{1}, AgeMs: []uint32{1}, IdleMs: []uint32{1}, Draining: true, Tick: true, Forwarded: true, ForwardedAtMs: 1, SealedAtMs: 1,
 		Named: []*pb.NamedRow{{Tenant: "t", Name: "n"}}, KeyId: "k", Mac: make([]byte, 16)})}
@@ -165,7 +171,8 @@ func byHand(value []byte) (contents, error) {
 		return contents{}, err
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
-		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, Begins: f.Begins, Ends: f.Ends, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
+		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, Begins: f.Begins, Ends: f.Ends,
+		Leased: f.Leased, LeaseEnded: f.LeaseEnded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
 		VisibilityName: f.VisibilityName,
 		KeyID:          string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed), SealedAt: f.SealedAt}

@@ -29,9 +29,17 @@ func (m *Machine) lose(r *report, b schemas.Millis) {
 // lastHeard is when the device was heard last, also by what its gateway vouches for.
 func (m *Machine) lastHeard(r *report) schemas.Millis {
 	if r.held {
-		return max(r.seen, m.gateways.lives[r.life].heard)
+		return max(r.seen, m.heardThrough(r.life))
 	}
 	return r.seen
+}
+
+// heardThrough is when a gateway was heard last in a life.
+func (m *Machine) heardThrough(life uint16) schemas.Millis {
+	if l := &m.gateways.lives[life]; !l.leased {
+		return l.heard
+	}
+	return max(m.gateways.lives[life].heard, m.clock.wall(m.handled()))
 }
 
 // lastTouched is when the person touched the device last; 0: not known.

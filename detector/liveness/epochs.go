@@ -69,6 +69,8 @@ type epoch struct {
 	heard      schemas.Millis // log time
 	sequence   uint64
 	life       uint16 // the current one; 0: none
+	leased     bool   // it counts as heard, and is not in the list
+	draining   bool   // its newest frame with a lease was
 	next, prev *epoch
 }
 

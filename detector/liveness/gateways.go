@@ -11,7 +11,7 @@ import (
 // devices were heard.
 type gateways struct {
 	known    map[string]*gateway // by id
-	oldest   *epoch              // the one heard longest ago; the first of a list that ends with newest
+	oldest   *epoch              // the one without a lease heard longest ago; the first of a list that ends with newest
 	newest   *epoch
 	standIns map[standIn]uint16 // lives that no frame begins or ends
 	lives    []life             // the first few stand for no single gateway, see noLife
@@ -55,6 +55,7 @@ type life struct {
 	end      ending
 	used     bool
 	closedAt schemas.Millis // log time from which on no row comes through it; 0: it goes on, or is heard after its end
+	leased   bool           // its epoch has a lease
 	begun    schemas.Millis // log time from which on it names all open connections; 0: it does not
 	empty    bool           // it had no devices then, so none can be left unnamed
 	wait     presence       // how much later than others the first device of its cohort leaves,
@@ -113,6 +114,10 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		return noLife, 0, true
 	}
 	known := g.known[string(f.Gateway)]
+	if f.LeaseEnded != 0 {
+		g.endLease(c, known, f)
+		return noLife, 0, true
+	}
 	if known == nil {
 		known = &gateway{id: string(f.Gateway), idle: true}
 		g.known[known.id], g.idle = known, append(g.idle, known)
@@ -151,13 +156,16 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		}
 		g.unlink(own)
 	}
+	if own.heard = c.now; f.Sequence != 0 {
+		own.sequence = f.Sequence
+	}
 	g.link(own)
+	own.draining = f.Leased && f.Draining || !f.Leased && own.draining
 	for _, e := range known.epochs {
 		if e.epoch < own.epoch {
 			g.lose(c, e, outlived)
 		}
 	}
-	own.heard, own.sequence = c.now, f.Sequence
 	if own.life != 0 {
 		g.lives[own.life].heard = c.now
 	}
@@ -165,33 +173,72 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	if f.Draining {
 		*drains = counted{c.now, g.silence}
 	}
-	if drains.counts(c) {
+	if drains.counts(c) || own.leased && own.draining {
 		ends = drained
 	}
 	if own.life == 0 || ends == ongoing && g.lives[own.life].end != ongoing {
 		g.close(c, own, c.now)
 		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true}); own.life == 0 {
 			g.overflow++
+			if own.leased { // none without a life
+				own.leased = false
+				g.link(own)
+			}
 			return noPlace, missing, true
 		}
 	}
 	if ends != ongoing {
 		g.lose(c, own, ends)
 	}
+	if f.Leased && !own.leased {
+		g.unlink(own)
+		own.leased = true
+	}
+	g.lives[own.life].leased = own.leased
 	return own.life, missing, true
 }
 
-// link makes e the newest.
+// endLease ends the lease that f names, if there is one: the gateway's process was heard last so long ago.
+func (g *gateways) endLease(c *clock, known *gateway, f *schemas.Frame) {
+	if known == nil {
+		return
+	}
+	i := slices.IndexFunc(known.epochs, func(e *epoch) bool { return e.epoch == f.GatewayEpoch })
+	if i < 0 || !known.epochs[i].leased {
+		return
+	}
+	e := known.epochs[i]
+	l := &g.lives[e.life]
+	e.leased, l.leased = false, false
+	e.heard = max(e.heard, c.now-min(f.LeaseEnded, schemas.Millis(g.silence/2)))
+	l.heard = max(l.heard, e.heard)
+	g.link(e)
+}
+
+// link puts e into the list, unless it has a lease.
 func (g *gateways) link(e *epoch) {
-	if e.prev = g.newest; e.prev != nil {
+	if e.leased {
+		return
+	}
+	for e.prev = g.newest; e.prev != nil && e.prev.heard > e.heard; {
+		e.next, e.prev = e.prev, e.prev.prev
+	}
+	if e.prev != nil {
 		e.prev.next = e
 	} else {
 		g.oldest = e
 	}
-	g.newest = e
+	if e.next != nil {
+		e.next.prev = e
+	} else {
+		g.newest = e
+	}
 }
 
 func (g *gateways) unlink(e *epoch) {
+	if e.leased {
+		return
+	}
 	if e.prev != nil {
 		e.prev.next = e.next
 	} else {
@@ -263,7 +310,7 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 	if e.life == 0 || l.end != ongoing {
 		return
 	}
-	if limit := g.silentAt(c, l.heard); limit <= c.presence() {
+	if limit := g.silentAt(c, l.heard); !l.leased && limit <= c.presence() {
 		why, at = silent, c.wall(limit)
 	}
 	l.end, l.lostAt = why, at
@@ -281,7 +328,7 @@ func (g *gateways) close(c *clock, e *epoch, at schemas.Millis) {
 		return
 	}
 	l := &g.lives[e.life]
-	l.closedAt, g.nextPlan = at, 0
+	l.closedAt, l.leased, g.nextPlan = at, false, 0
 	g.unheard = min(g.unheard, c.at(at)+unsureAfter)
 	i, _ := slices.BinarySearchFunc(g.unplanned, l, func(n uint16, l *life) int {
 		o := &g.lives[n]
@@ -296,7 +343,10 @@ func (g *gateways) lost(c *clock, number uint16, p presence) bool {
 	if number < firstLife || l.endless() {
 		return false
 	}
-	over := c.at(l.heard) + g.silence
+	over := never
+	if !l.leased {
+		over = c.at(l.heard) + g.silence
+	}
 	if l.end != ongoing {
 		over = min(over, c.at(l.lostAt))
 	}

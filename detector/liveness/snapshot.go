@@ -15,7 +15,7 @@ import (
 // the sums. Users come last, because there are so many: a capture writes them while records are applied.
 
 // snapshotForm changes whenever the walk does.
-const snapshotForm = 3
+const snapshotForm = 4
 
 // walk walks over the state of a machine.
 type walk struct {
@@ -154,10 +154,17 @@ func (s walk) gateways(g *gateways) {
 		s.latest(&(*known).own)
 		s.latest(&(*known).others)
 	})
-	// Epochs are in the order in which they were heard.
+	// Epochs are in the order in which they were heard, those with leases at the end.
 	var epochs []epoch
 	for e := g.oldest; e != nil; e = e.next {
 		epochs = append(epochs, *e)
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.known)) {
+		for _, e := range g.known[id].epochs {
+			if e.leased {
+				epochs = append(epochs, *e)
+			}
+		}
 	}
 	snapshot.List(s.Codec, &epochs, func(e *epoch) {
 		s.Text(&e.id)
@@ -165,6 +172,8 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &e.heard)
 		snapshot.Number(s.Codec, &e.sequence)
 		snapshot.Number(s.Codec, &e.life)
+		s.Flag(&e.leased)
+		s.Flag(&e.draining)
 	})
 	if s.Reading && !s.Failed() {
 		unknown := func(life uint16) bool { return int(life) >= len(g.lives) }
@@ -186,12 +195,14 @@ func (s walk) link(g *gateways, epochs []epoch) {
 		}
 	}
 	for i := range epochs {
-		e := &epoch{id: epochs[i].id, epoch: epochs[i].epoch, heard: epochs[i].heard, sequence: epochs[i].sequence, life: epochs[i].life}
+		e := &epochs[i]
+		e.next, e.prev = nil, nil
 		known := g.known[e.id]
-		if known == nil || int(e.life) >= len(g.lives) {
+		if known == nil || int(e.life) >= len(g.lives) || e.leased && e.life < firstLife {
 			s.Fail()
 			return
 		}
+		g.lives[e.life].leased = e.leased
 		known.epochs = append(known.epochs, e)
 		g.link(e)
 	}

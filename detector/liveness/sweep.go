@@ -85,7 +85,7 @@ func (m *Machine) takeSeen(e uint32, since schemas.Millis, out *schemas.Seen) {
 	if h.flags&flagMany == 0 {
 		seen := m.instant(h.seen)
 		if h.flags&flagHeld == flagHeld {
-			seen = max(seen, m.gateways.lives[h.life].heard)
+			seen = max(seen, m.heardThrough(h.life))
 		}
 		if h.flags&flagPresent == 0 || seen <= since {
 			return

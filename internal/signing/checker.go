@@ -141,6 +141,8 @@ func (k *known) mayWrite(f *schemas.Frame) error {
 		field = "tick"
 	case f.Forwarded:
 		field = "forwarded"
+	case f.Lease():
+		field = "leased"
 	case f.VisibilityUser != 0:
 		field = "visibility"
 	case f.ErasedUser != 0:

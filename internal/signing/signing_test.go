@@ -91,6 +91,8 @@ func TestAFrameCountsOnlyUnderAKeyThatMaySignIt(t *testing.T) {
 		{"a gateway that sets the policy", gw, schemas.AppendPolicy(nil, policy), "policy: counts only"},
 		{"a gateway that sets the policy of a tenant", gw, schemas.AppendTenantPolicy(nil, schemas.TenantPolicy{Tenant: "acme"}), "tenant_policy: counts only"},
 		{"a gateway that ticks", gw, schemas.AppendTick(nil), "tick: counts only"},
+		{"a gateway that holds its own lease", gw, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: now, Leased: true}, nil), "leased: counts only"},
+		{"a gateway that ends a lease", gw, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: now, LeaseEnded: 1}, nil), "leased: counts only"},
 		{"a gateway that forwards", gw, schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw-1", GatewayEpoch: now, Forwarded: true}, nil), "forwarded: counts only"},
 		{"rows of the tenant", acme, named("acme", "acme"), ""},
 		{"a row of another tenant", acme, named("acme", "beta"), "named[1].tenant: is none of"},

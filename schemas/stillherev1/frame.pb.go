@@ -317,8 +317,14 @@ type Frame struct {
 	// with replacement_ends. There those that were not named are lost. Both may be in one frame.
 	ReplacementBegins bool `protobuf:"varint,27,opt,name=replacement_begins,json=replacementBegins,proto3" json:"replacement_begins,omitempty"`
 	ReplacementEnds   bool `protobuf:"varint,28,opt,name=replacement_ends,json=replacementEnds,proto3" json:"replacement_ends,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Written by the owner of the partition, without beats, for a gateway process that is heard in presence.gateways: it
+	// counts as heard in this partition until a frame ends its lease.
+	Leased bool `protobuf:"varint,29,opt,name=leased,proto3" json:"leased,omitempty"`
+	// Ends the lease: the process was heard there so long before this record. Goes with gateway_id and gateway_epoch_ms,
+	// as leased does, and not with it. 0: the lease goes on.
+	LeaseEndedMs  uint32 `protobuf:"varint,30,opt,name=lease_ended_ms,json=leaseEndedMs,proto3" json:"lease_ended_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Frame) Reset() {
@@ -524,6 +530,20 @@ func (x *Frame) GetReplacementEnds() bool {
 		return x.ReplacementEnds
 	}
 	return false
+}
+
+func (x *Frame) GetLeased() bool {
+	if x != nil {
+		return x.Leased
+	}
+	return false
+}
+
+func (x *Frame) GetLeaseEndedMs() uint32 {
+	if x != nil {
+		return x.LeaseEndedMs
+	}
+	return 0
 }
 
 // NamedRow is the name of the user of one row of a frame. The row's user_id must be the id of
@@ -1189,7 +1209,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xaa\a\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xe8\a\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -1221,7 +1241,9 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x0fforwarded_at_ms\x18\x19 \x01(\x03R\rforwardedAtMs\x12#\n" +
 	"\rconnection_id\x18\x1a \x03(\aR\fconnectionId\x12-\n" +
 	"\x12replacement_begins\x18\x1b \x01(\bR\x11replacementBegins\x12)\n" +
-	"\x10replacement_ends\x18\x1c \x01(\bR\x0freplacementEnds\"H\n" +
+	"\x10replacement_ends\x18\x1c \x01(\bR\x0freplacementEnds\x12\x16\n" +
+	"\x06leased\x18\x1d \x01(\bR\x06leased\x12$\n" +
+	"\x0elease_ended_ms\x18\x1e \x01(\rR\fleaseEndedMs\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
