@@ -64,6 +64,13 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.alive(100)
 			w.until(start + 600_000)
 		}, online + ", away 175 gateway_lost, offline 430 gateway_lost"},
+		"its gateway has a lease of an hour, and was heard until 4 s before the end": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			w.record(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: start, Leased: true}, nil))
+			w.until(start + 3_600_000)
+			w.record(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: start, LeaseEnded: 4000}, nil))
+			w.until(start + 4_000_000)
+		}, online + ", away 3671 gateway_lost, offline 3926 gateway_lost"},
 		"closed": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.alive(100)

@@ -135,17 +135,15 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	case known.own.duplicate(c, f.Sequence, g.silence):
 		return 0, 0, false
 	case tooMany:
+		if own := known.find(f.GatewayEpoch); f.Leased && own != nil && own.life != 0 {
+			own.draining = f.Draining
+			g.lease(own)
+		}
 		return g.standIn(known.id, 0, crowded), 0, true
 	}
-	var own *epoch
-	ends := ongoing
-	for _, e := range known.epochs {
-		switch {
-		case e.epoch == f.GatewayEpoch:
-			own = e
-		case e.epoch > f.GatewayEpoch:
-			ends = outlived
-		}
+	own, ends := known.find(f.GatewayEpoch), ongoing
+	if slices.ContainsFunc(known.epochs, func(e *epoch) bool { return e.epoch > f.GatewayEpoch }) {
+		ends = outlived
 	}
 	if own == nil {
 		own = &epoch{id: known.id, epoch: f.GatewayEpoch}
@@ -190,12 +188,26 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	if ends != ongoing {
 		g.lose(c, own, ends)
 	}
-	if f.Leased && !own.leased {
-		g.unlink(own)
-		own.leased = true
+	if f.Leased || own.leased {
+		g.lease(own)
 	}
-	g.lives[own.life].leased = own.leased
 	return own.life, missing, true
+}
+
+// find is the epoch of the gateway that started then; nil: it is not remembered.
+func (known *gateway) find(started schemas.Millis) *epoch {
+	for _, e := range known.epochs {
+		if e.epoch == started {
+			return e
+		}
+	}
+	return nil
+}
+
+// lease begins a lease of e, or has it go on in the current life.
+func (g *gateways) lease(e *epoch) {
+	g.unlink(e)
+	e.leased, g.lives[e.life].leased = true, true
 }
 
 // endLease ends the lease that f names, if there is one: the gateway's process was heard last so long ago.
@@ -203,11 +215,10 @@ func (g *gateways) endLease(c *clock, known *gateway, f *schemas.Frame) {
 	if known == nil {
 		return
 	}
-	i := slices.IndexFunc(known.epochs, func(e *epoch) bool { return e.epoch == f.GatewayEpoch })
-	if i < 0 || !known.epochs[i].leased {
+	e := known.find(f.GatewayEpoch)
+	if e == nil || !e.leased {
 		return
 	}
-	e := known.epochs[i]
 	l := &g.lives[e.life]
 	e.leased, l.leased = false, false
 	e.heard = max(e.heard, c.now-min(f.LeaseEnded, schemas.Millis(g.silence/2)))

@@ -42,3 +42,20 @@ func TestOneGatewayDoesNotTakeThePlacesOfOthers(t *testing.T) {
 		})
 	}
 }
+
+func TestAProcessWithALeaseIsLostWhenALaterOneComesAndSilentAfterItsLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Defaults())
+	w.through("g", start, schemas.Beat{User: 1, Device: 7, Kind: schemas.Web, Connection: 1})
+	for epoch := range schemas.Millis(2) {
+		w.record(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: start + epoch, Leased: true}, nil))
+		w.until(w.now + 60_000)
+	}
+	w.record(schemas.AppendVisibility(nil, 1, schemas.Nobody))
+	w.record(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: start, LeaseEnded: 4000}, nil))
+	w.until(start + 127_000)
+	l, hidden := &w.m.gateways.lives[firstLife], &w.out.Transitions[1]
+	if l.end != outlived || l.lostAt != start+60_000 || l.closedAt != start+126_000 || hidden.LastSeen != start+119_750 {
+		t.Errorf("the first life is %+v, and its user was last seen at %d when hidden", l, hidden.LastSeen-start)
+	}
+}

@@ -154,18 +154,20 @@ func (s walk) gateways(g *gateways) {
 		s.latest(&(*known).own)
 		s.latest(&(*known).others)
 	})
-	// Epochs are in the order in which they were heard, those with leases at the end.
+	// Epochs are in the order in which they were heard, those with leases at the end by their names.
 	var epochs []epoch
 	for e := g.oldest; e != nil; e = e.next {
 		epochs = append(epochs, *e)
 	}
-	for _, id := range slices.Sorted(maps.Keys(g.known)) {
-		for _, e := range g.known[id].epochs {
+	list := len(epochs)
+	for _, known := range g.known {
+		for _, e := range known.epochs {
 			if e.leased {
 				epochs = append(epochs, *e)
 			}
 		}
 	}
+	slices.SortFunc(epochs[list:], func(a, b epoch) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.epoch, b.epoch)) })
 	snapshot.List(s.Codec, &epochs, func(e *epoch) {
 		s.Text(&e.id)
 		snapshot.Number(s.Codec, &e.epoch)
