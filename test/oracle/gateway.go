@@ -11,8 +11,10 @@ import (
 type gateway struct {
 	id    string
 	epoch schemas.Millis
-	heard schemas.Millis // log time of that frame
+	heard schemas.Millis // log time of that frame, or until when it was heard by a lease that ended later
 	life  *life          // the current one; nil: none
+	// leased: it does not fall silent. stops: the newest frame that said so was draining.
+	leased, stops bool
 }
 
 // notable is a frame that counts for as long as a gateway may be silent, by the shortest of the policies since.
@@ -97,7 +99,7 @@ func (w *world) duplicate(f *schemas.Frame) bool {
 // its end.
 type life struct {
 	of        origin
-	heard     schemas.Millis // log time of its last frame
+	heard     schemas.Millis // log time of its last frame; by a lease, of the instant being handled if that is later
 	begun     schemas.Millis // when the replacement of its connections began; 0: there is none
 	end       ending
 	endedAt   schemas.Millis // log time at which it ended
@@ -140,24 +142,19 @@ func (w *world) hear(f *frame) (*life, bool) {
 			return nil, false
 		}
 	}
-	if crowded {
-		return w.without(of, byCrowd), true
-	}
-	var own *gateway
-	outlived := false
-	for _, g := range w.gateways {
-		switch {
-		case g.id != string(f.Gateway):
-		case g.epoch == f.GatewayEpoch:
-			own = g
-		case g.epoch > f.GatewayEpoch:
-			outlived = true
-		}
-	}
-	if own == nil {
-		own = &gateway{id: string(f.Gateway), epoch: f.GatewayEpoch}
+	own := w.gateway(&f.Frame)
+	if own == nil && !crowded {
+		own = &gateway{id: of.id, epoch: of.epoch}
 		w.gateways = append(w.gateways, own)
 	}
+	if f.Leased && own != nil {
+		own.leased, own.stops = true, f.Draining
+	}
+	if crowded {
+		w.reach(w.reached)
+		return w.without(of, byCrowd), true
+	}
+	outlived := slices.ContainsFunc(w.gateways, func(g *gateway) bool { return g.id == own.id && g.epoch > own.epoch })
 	for _, g := range w.gateways {
 		if g.id == own.id && g.epoch < own.epoch {
 			w.lose(g, byEpoch)
@@ -167,7 +164,7 @@ func (w *world) hear(f *frame) (*life, bool) {
 	if own.life != nil {
 		own.life.heard = w.now
 	}
-	drains := w.drains(&f.Frame)
+	drains := w.drains(&f.Frame) || own.leased && own.stops
 	if own.life == nil || own.life.end != ongoing && !drains && !outlived {
 		if own.life != nil {
 			own.life.closedAt = w.now
@@ -181,6 +178,34 @@ func (w *world) hear(f *frame) (*life, bool) {
 		w.lose(own, byEpoch)
 	}
 	return own.life, true
+}
+
+// gateway is what is remembered of the gateway and epoch of f; nil: nothing.
+func (w *world) gateway(f *schemas.Frame) *gateway {
+	for _, g := range w.gateways {
+		if g.id == string(f.Gateway) && g.epoch == f.GatewayEpoch {
+			return g
+		}
+	}
+	return nil
+}
+
+// reach makes p the instant being handled, at which gateways with a lease are heard.
+func (w *world) reach(p millis) {
+	w.reached = p
+	for _, g := range w.gateways {
+		if g.leased {
+			g.life.heard = max(g.heard, w.wall(p))
+		}
+	}
+}
+
+// endLease applies a frame that ends a lease.
+func (w *world) endLease(f *schemas.Frame) {
+	if g := w.gateway(f); g != nil && g.leased {
+		g.heard = max(g.heard, w.now-min(f.LeaseEnded, schemas.Millis(w.silence/2)))
+		g.life.heard, g.leased = g.heard, false
+	}
 }
 
 // origin names a process of a gateway.
@@ -227,7 +252,7 @@ func (w *world) lose(g *gateway, why ending) {
 		return
 	}
 	at := w.now
-	if limit := w.fallsSilent(g.life.heard); limit <= w.presence(w.now) {
+	if limit := w.fallsSilent(g); limit <= w.presence(w.now) {
 		why, at = bySilence, w.wall(limit)
 	}
 	g.life.end, g.life.endedAt = why, at
@@ -287,26 +312,28 @@ func (w *world) cohortStep() int64 {
 func (w *world) silenceLimit() millis {
 	limit := never
 	for _, g := range w.gateways {
-		limit = min(limit, w.fallsSilent(g.heard))
+		limit = min(limit, w.fallsSilent(g))
 	}
 	return limit
 }
 
-// fallsSilent is when a gateway that was heard at an instant is lost by silence. A policy makes nothing due before
-// it is in force.
-func (w *world) fallsSilent(heard schemas.Millis) millis {
-	return max(w.presence(heard)+w.silence, w.presence(w.policyFrom))
+// fallsSilent is when a gateway is lost by silence. A policy makes nothing due before it is in force.
+func (w *world) fallsSilent(g *gateway) millis {
+	if g.leased {
+		return never
+	}
+	return max(w.presence(g.heard)+w.silence, w.presence(w.policyFrom))
 }
 
 // forgetSilent ends the lives of gateways whose silence has come due at limit, and forgets the gateways.
 func (w *world) forgetSilent(limit millis) {
 	w.gateways = slices.DeleteFunc(w.gateways, func(g *gateway) bool {
-		if w.fallsSilent(g.heard) > limit {
+		if w.fallsSilent(g) > limit {
 			return false
 		}
 		w.lose(g, bySilence)
 		if g.life != nil {
-			g.life.closedAt = w.wall(w.fallsSilent(g.heard))
+			g.life.closedAt = w.wall(w.fallsSilent(g))
 		}
 		return true
 	})
@@ -320,7 +347,8 @@ func (w *world) lostAt(l *life, p millis) bool {
 	case l.end != ongoing && w.presence(l.endedAt) <= p:
 		return true
 	}
-	return w.presence(l.heard)+w.silence <= p
+	leased := slices.ContainsFunc(w.gateways, func(g *gateway) bool { return g.life == l && g.leased })
+	return !leased && w.presence(l.heard)+w.silence <= p
 }
 
 // share counts the present reports that came through lives, those whose lives were lost by silence,

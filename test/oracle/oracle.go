@@ -188,13 +188,13 @@ func (w *world) record(index int) {
 		w.disarmed = true
 	}
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
-	w.reached = w.before
+	w.reach(w.before)
 	w.writeHeardAgain()
 	before := len(w.out)
 	named := w.takeNames(&f)
 	w.most = cmp.Or(w.log.MostDue, 10_000)
 	w.evaluate()
-	w.reached = w.x
+	w.reach(w.x)
 	w.judgeNamed(named)
 	w.apply(&f)
 	w.updateBreaker()
@@ -225,6 +225,10 @@ func (w *world) apply(f *frame) {
 	}
 	if f.TenantPolicy != nil {
 		w.applyTenantPolicy(f.TenantPolicy)
+		return
+	}
+	if f.LeaseEnded != 0 {
+		w.endLease(&f.Frame)
 		return
 	}
 	gateway, fresh := w.hear(f)

@@ -18,7 +18,7 @@ func (w *world) evaluate() {
 		if limit > w.x {
 			return
 		}
-		w.reached = max(w.before, limit)
+		w.reach(max(w.before, limit))
 		if !w.instant(limit) {
 			return
 		}

@@ -1,10 +1,6 @@
 package history
 
-import (
-	"testing"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // withConnections is h with gateways that hold devices, are heard more often, and name all their connections now and
 // then. The seed says where.
@@ -59,14 +55,4 @@ func withConnections(h *History, seed uint64) *History {
 		}
 	}
 	return h
-}
-
-func TestMachineHoldsDevicesAsTheOracleDoesHoweverOftenItIsKilled(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 3000) {
-		h := withConnections(fromSeed(seed), seed)
-		compareOn(t, Machine, h)
-		compareOn(t, killed(seed).Run, h)
-		compareOn(t, killed(seed).Run, withLosses(h, seed))
-	}
 }

@@ -67,16 +67,6 @@ func ofCrowds(seed uint64) *History {
 	return h
 }
 
-func TestMachineStopsTimeForCrowdsAsTheOracleDoesHoweverOftenItIsKilled(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 160) {
-		h := ofCrowds(seed)
-		compareOn(t, Machine, h)
-		compareOn(t, killed(seed).Run, h)
-		compareOn(t, killed(seed).Run, withLosses(h, seed))
-	}
-}
-
 func TestNobodyFallsSilentByMoreThanFiveSecondsOfAGap(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 96) {

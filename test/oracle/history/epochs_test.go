@@ -61,16 +61,6 @@ func TestMachineRefusesEpochsAsTheOracleDoesWhateverClocksShow(t *testing.T) {
 	}
 }
 
-func TestMachineTellsEpochsApartAsTheOracleDoesHoweverOftenItIsKilled(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 640) {
-		h := withEpochs(fromSeed(seed), seed)
-		compareOn(t, Machine, h)
-		compareOn(t, killed(seed).Run, h)
-		compareOn(t, killed(seed).Run, withLosses(h, seed))
-	}
-}
-
 // A forwarded frame whose rows are all left out says nothing of its gateway's epochs.
 func TestMachineCountsEpochsAsTheOracleDoesWhenRowsAreLeftOut(t *testing.T) {
 	t.Parallel()

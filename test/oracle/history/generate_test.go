@@ -9,6 +9,9 @@ func fromSeed(seed uint64) *History {
 	if (seed+seed/6)%3 == 2 {
 		h = withConnections(h, seed)
 	}
+	if (seed+seed/18)%3 == 2 {
+		h = withLeases(h, seed)
+	}
 	return h
 }
 

@@ -63,11 +63,14 @@ type Record struct {
 	Late     int64                 `json:",omitempty"` // how long before the frame its beats had been written there
 	Begins   bool                  `json:",omitempty"` // a replacement
 	Ends     bool                  `json:",omitempty"`
-	Hide     schemas.UserID        `json:",omitempty"` // is hidden by it
-	Show     schemas.UserID        `json:",omitempty"` // is shown again
-	Erase    schemas.UserID        `json:",omitempty"` // is erased
-	Name     *schemas.Name         `json:",omitempty"` // of who is hidden, shown or erased
-	Rows     []Row                 `json:",omitempty"`
+	Leased   bool                  `json:",omitempty"` // by the owner of the partition, and Draining, and nothing else
+	// LeaseEnded ends the lease: the gateway was heard so long before, milliseconds.
+	LeaseEnded int64          `json:",omitempty"`
+	Hide       schemas.UserID `json:",omitempty"` // is hidden by it
+	Show       schemas.UserID `json:",omitempty"` // is shown again
+	Erase      schemas.UserID `json:",omitempty"` // is erased
+	Name       *schemas.Name  `json:",omitempty"` // of who is hidden, shown or erased
+	Rows       []Row          `json:",omitempty"`
 }
 
 // Lost is what a restart does not find.
@@ -186,6 +189,10 @@ func (r *Record) value(at, start schemas.Millis, text bool) []byte {
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), Sequence: r.Sequence, Draining: r.Draining,
 		Forwarded: r.Forward, Begins: r.Begins, Ends: r.Ends}
+	if r.Leased || r.LeaseEnded != 0 {
+		head = schemas.FrameHead{Gateway: head.Gateway, Draining: r.Draining && r.Leased, Leased: r.Leased,
+			LeaseEnded: schemas.Millis(r.LeaseEnded)}
+	}
 	if r.Gateway != "" {
 		head.GatewayEpoch = start + schemas.Millis(r.Epoch)
 	}

@@ -82,17 +82,31 @@ func TestMachineDoesWhatTheOracleDoesOnRandomHistories(t *testing.T) {
 	}
 }
 
-func TestMachineThatLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
+func TestMachineDoesWhatTheOracleDoesHoweverOftenItIsKilledAndLosesItsLog(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 1000) {
-		compareOn(t, Machine, withLosses(fromSeed(seed), seed))
-	}
-}
-
-func TestMachineKilledAnywhereWhileItLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 400) {
-		compareOn(t, killed(seed).Run, withLosses(fromSeed(seed), seed))
+	for name, c := range map[string]struct {
+		seeds   uint64
+		history func(h *History, seed uint64) *History
+	}{
+		"ids":                 {1000, func(h *History, _ uint64) *History { return h }},
+		"connections":         {3000, withConnections},
+		"crowds":              {160, func(_ *History, seed uint64) *History { return ofCrowds(seed) }},
+		"epochs":              {640, withEpochs},
+		"leases":              {3000, withManyLeases},
+		"names":               {1000, func(h *History, seed uint64) *History { h, _ = withNames(h, seed); return h }},
+		"policies":            {160, withPolicies},
+		"tenants":             {1000, withTenants},
+		"policies of tenants": {128, withManyPoliciesOfTenants},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range seeds(t, c.seeds) {
+				h := c.history(fromSeed(seed), seed)
+				compareOn(t, Machine, h)
+				compareOn(t, killed(seed).Run, h)
+				compareOn(t, killed(seed).Run, withLosses(h, seed))
+			}
+		})
 	}
 }
 
@@ -149,7 +163,7 @@ func FuzzMachineDoesWhatTheOracleDoes(f *testing.F) {
 		compareOn(t, Machine, h)
 		seed := uint64(len(bytes))
 		compareOn(t, killed(seed).Run, withLosses(h, seed))
-		compareOn(t, killed(seed).Run, withConnections(h, seed))
+		compareOn(t, killed(seed).Run, withLeases(withConnections(h, seed), seed))
 	})
 }
 

@@ -257,34 +257,6 @@ func TestUsersWithNamesChangeAsThoseWithoutNamesDo(t *testing.T) {
 	}
 }
 
-func TestMachineKnowsTheNamesThatTheOracleKnows(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 1000) {
-		h, _ := withNames(fromSeed(seed), seed)
-		compareOn(t, Machine, h)
-	}
-}
-
-func TestMachineKilledAnywhereKnowsTheNamesThatTheOracleKnows(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 600) {
-		h, _ := withNames(fromSeed(seed), seed)
-		compareOn(t, killed(seed).Run, h)
-		every := int(seed%9) + 1
-		compareOn(t, RestartedAt(func(i int) bool { return i%every == 0 }), h)
-	}
-}
-
-func TestMachineThatLosesItsLogKnowsTheNamesThatTheOracleKnows(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 600) {
-		h, _ := withNames(fromSeed(seed), seed)
-		h = withLosses(h, seed)
-		compareOn(t, Machine, h)
-		compareOn(t, killed(seed).Run, h)
-	}
-}
-
 // Consumers that know a user by the status or by the topic of names must agree with those that read
 // transitions.
 func TestEveryNamedStatusHasTheNameInTheTopicOfNames(t *testing.T) {

@@ -1,10 +1,6 @@
 package history
 
-import (
-	"testing"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // withPolicies is a history in which one policy follows another within the time that a restart re-reads.
 func withPolicies(h *History, seed uint64) *History {
@@ -19,27 +15,9 @@ func withPoliciesOf(h *History, seed uint64, policy func(*source) Record) *Histo
 	return interspersed(h, s, one(s, 3, 2, 20), func() Record { return policy(s) })
 }
 
-func TestMachineKilledAnywhereAmongManyPoliciesDoesWhatTheOracleDoes(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 160) {
-		compareOn(t, killed(seed).Run, withPolicies(fromSeed(seed), seed))
-	}
-}
-
-func TestMachineThatLosesItsLogAmongManyPoliciesDoesWhatTheOracleDoes(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 128) {
-		compareOn(t, killed(seed).Run, withLosses(withPolicies(fromSeed(seed), seed), seed))
-	}
-}
-
-func TestMachineKilledAnywhereAmongManyPoliciesOfTenantsDoesWhatTheOracleDoes(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 128) {
-		h := withTenants(fromSeed(seed), seed)
-		compareOn(t, killed(seed).Run, withPoliciesOf(h, seed, func(s *source) Record {
-			p := settings(s)
-			return Record{Tenant: &schemas.TenantPolicy{Tenant: tenants[1], Policy: &p}}
-		}))
-	}
+func withManyPoliciesOfTenants(h *History, seed uint64) *History {
+	return withPoliciesOf(withTenants(h, seed), seed, func(s *source) Record {
+		p := settings(s)
+		return Record{Tenant: &schemas.TenantPolicy{Tenant: tenants[1], Policy: &p}}
+	})
 }

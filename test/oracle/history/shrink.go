@@ -32,7 +32,7 @@ func (r *Record) size() int {
 	if r.Name != nil {
 		size++
 	}
-	for _, is := range []bool{r.Begins, r.Ends} {
+	for _, is := range []bool{r.Begins, r.Ends, r.Leased, r.LeaseEnded != 0} {
 		if is {
 			size++
 		}
@@ -85,7 +85,7 @@ func (h *History) without(at, run int, keepTime bool) *History {
 	return &shorter
 }
 
-// simplify drops rows, ages, idleness, names, connections, replacements, gateways and sequences.
+// simplify drops rows, ages, idleness, names, connections, replacements, leases, gateways and sequences.
 func simplify(h *History, still func(*History) bool) *History {
 	try := func(i int, change func(*Record)) {
 		simpler := *h
@@ -111,9 +111,11 @@ func simplify(h *History, still func(*History) bool) *History {
 		try(i, func(r *Record) { r.Name = nil })
 		try(i, func(r *Record) { r.Begins = false })
 		try(i, func(r *Record) { r.Ends = false })
+		try(i, func(r *Record) { r.Leased, r.LeaseEnded = false, 0 })
 		try(i, func(r *Record) {
 			if !r.Draining {
 				r.Gateway, r.Epoch, r.Sequence, r.Begins, r.Ends = "", 0, 0, false, false
+				r.Leased, r.LeaseEnded = false, 0
 				for row := range r.Rows {
 					r.Rows[row].Connection, r.Rows[row].Lost = 0, false
 				}

@@ -15,6 +15,7 @@ func TestADetectorThatIsKilledComesToTheSameState(t *testing.T) {
 		"ids":      fromSeed,
 		"crowds":   ofCrowds,
 		"epochs":   func(seed uint64) *History { return withEpochs(fromSeed(seed), seed) },
+		"leases":   func(seed uint64) *History { return withManyLeases(fromSeed(seed), seed) },
 		"forwards": func(seed uint64) *History { return withForwards(fromSeed(seed)) },
 		"tenants":  func(seed uint64) *History { return withTenants(fromSeed(seed), seed) },
 		"namesakes": func(seed uint64) *History {

@@ -1,10 +1,6 @@
 package history
 
-import (
-	"testing"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // withTenants is h with users who have names, and tenants whose policies come, change and go.
 func withTenants(h *History, seed uint64) *History {
@@ -33,30 +29,4 @@ func interspersed(h *History, s *source, every int, next func() Record) *History
 		more.Records = append(more.Records, r)
 	}
 	return &more
-}
-
-func TestMachineJudgesUsersByThePoliciesOfTheirTenantsAsTheOracleDoes(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 1500) {
-		compareOn(t, Machine, withTenants(fromSeed(seed), seed))
-	}
-}
-
-func TestMachineKilledAnywhereJudgesUsersByThePoliciesOfTheirTenants(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 400) {
-		h := withTenants(fromSeed(seed), seed)
-		compareOn(t, killed(seed).Run, h)
-		every := int(seed%9) + 1
-		compareOn(t, RestartedAt(func(i int) bool { return i%every == 0 }), h)
-	}
-}
-
-func TestMachineThatLosesItsLogJudgesUsersByThePoliciesOfTheirTenants(t *testing.T) {
-	t.Parallel()
-	for seed := range seeds(t, 400) {
-		h := withLosses(withTenants(fromSeed(seed), seed), seed)
-		compareOn(t, Machine, h)
-		compareOn(t, killed(seed).Run, h)
-	}
 }

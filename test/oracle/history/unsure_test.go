@@ -70,6 +70,7 @@ func TestMachineWritesUnsureUsersAsTheOracleDoesHoweverOftenItIsKilled(t *testin
 		compareUnsure(t, h, killed(seed))
 		compareUnsure(t, withLosses(h, seed), killed(seed))
 		compareUnsure(t, withPolicies(withDrains(h), seed), killed(seed))
+		compareUnsure(t, withManyLeases(h, seed), killed(seed))
 	}
 	if times < 100 {
 		t.Errorf("users became unsure %d times", times)
