@@ -186,7 +186,7 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	m.startEpochIfDue()
 	before := m.clock.now
 	begins := before == 0
-	overdue := m.clock.advance(appended, m.breakerLimit)
+	overdue := m.clock.advance(appended, max(m.breakerLimit, m.policyFrom-m.clock.stopped))
 	m.breaker.disarmed = m.breaker.disarmed || overdue != 0
 	m.rebase(m.clock.now)
 	if begins {

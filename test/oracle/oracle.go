@@ -184,7 +184,7 @@ func (w *world) record(index int) {
 		w.epoch, w.base = w.epoch+1, w.offset
 	}
 	w.kept = w.epoch
-	if w.advance(r.Time, w.breakerLimit) {
+	if w.advance(r.Time, max(w.breakerLimit, w.policyFrom-w.stopped)) {
 		w.disarmed = true
 	}
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
