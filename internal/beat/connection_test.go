@@ -32,9 +32,8 @@ func TestTheFirstBeatStartsTheBuffer(t *testing.T) {
 			t.Fatalf("%d beats after 10 ms, want 1", n)
 		}
 		pass(5 * time.Second)
-		frames := len(g.log.Written())
-		if frames < 3 {
-			t.Errorf("%d frames after 5 s, want the beat and a sign of life every 1.5 s", frames)
+		if frames := len(g.log.Alive()); frames < 3 {
+			t.Errorf("%d signs of life after 5 s, want one every 1.5 s", frames)
 		}
 	})
 }
@@ -86,6 +85,25 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 		first = open(g)
 		must.Do(t, first.Drop())
 		says(g, false, "the only one is lost: no bye")
+	})
+	inQuiet(t, func(g gateway) {
+		idle := func(when string, least, most time.Duration) {
+			t.Helper()
+			pass(1500 * time.Millisecond)
+			beats := g.log.Beats()
+			if got := time.Duration(beats[len(beats)-1].Idle) * time.Millisecond; got < least || got > most {
+				t.Errorf("%s: the device is idle for %s, want %s to %s", when, got, least, most)
+			}
+		}
+		first, second := open(g), open(g)
+		must.Do(t, second.Beat(time.Minute))
+		idle("one tab is used, the other is not", 0, 0)
+		must.Do(t, first.Beat(time.Hour))
+		idle("none is", time.Minute, 62*time.Second)
+		must.Do(t, first.Beat(0))
+		idle("the first is again", 0, 0)
+		bye(first)
+		idle("it is closed, and nobody uses the other", time.Millisecond, time.Second)
 	})
 	inQuiet(t, func(g gateway) {
 		if k, err := g.Connect(0, nil, 7, schemas.Web, 0); k != nil || err == nil {

@@ -29,7 +29,7 @@ type Registry struct {
 	reporter Reporter
 	began    time.Time
 
-	mu    sync.Mutex             // protects conns, and next, joined and over of each
+	mu    sync.Mutex             // protects conns, and what each says that it protects
 	conns map[Device]*Connection // the first of a list, usually of one
 }
 
@@ -48,9 +48,11 @@ type Connection struct {
 	heard    atomic.Int64  // when the client was last heard on it, since the registry began
 
 	// The registry's lock protects these.
-	joined bool        // it counts as a connection of its device
-	over   bool        // it may not join again
-	next   *Connection // of the same device
+	joined  bool          // it counts as a connection of its device
+	over    bool          // it may not join again
+	used    bool          // the person uses the device through it
+	touched time.Duration // since the registry began: the person did last
+	next    *Connection   // of the same device
 }
 
 // New makes a connection of a device. name is that of the user; nil with --ids int. It counts from its first Beat.
@@ -63,8 +65,9 @@ func (r *Registry) New(of Device, name *schemas.Name, kind schemas.DeviceKind) *
 // Hear stores that the client was heard on the connection now.
 func (c *Connection) Hear() { c.heard.Store(int64(time.Since(c.registry.began))) }
 
-// Beat reports that the connection is open and that its person last touched the device idle ago. It does
-// nothing after Bye, Drop or Drain.
+// Beat reports that the connection is open and that its person last touched the device idle ago; 0: uses it, until a
+// Beat says otherwise. A device is in use while it is through one of its connections. It does nothing after Bye, Drop
+// or Drain.
 func (c *Connection) Beat(idle time.Duration) error {
 	r := c.registry
 	r.mu.Lock() // also while it is reported: an end of the device comes before or after it
@@ -78,7 +81,19 @@ func (c *Connection) Beat(idle time.Duration) error {
 		c.next = r.conns[c.of]
 		r.conns[c.of] = c
 	}
-	return r.reporter.Hold(c.of.User, c.name, c.of.ID, c.kind, idle)
+	c.used, c.touched = idle <= 0, time.Since(r.began)-idle
+	return r.reporter.Hold(c.of.User, c.name, c.of.ID, c.kind, r.idle(c.of))
+}
+
+// idle is how long the person has not touched a device with connections; 0 while it is in use through one of them.
+func (r *Registry) idle(of Device) time.Duration {
+	touched := r.conns[of].touched
+	for at := r.conns[of]; at != nil; at = at.next {
+		if touched = max(touched, at.touched); at.used {
+			return 0
+		}
+	}
+	return max(time.Millisecond, time.Since(r.began)-touched)
 }
 
 // Bye ends a connection that was closed on purpose. The device leaves if it has no other.
@@ -109,14 +124,18 @@ const (
 func (r *Registry) part(c *Connection, over bool, how parting) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := c.joined
+	last, wasUsed := c.joined, c.joined && c.used
 	c.joined, c.over = false, c.over || over
 	var first *Connection
+	if wasUsed {
+		c.touched = time.Since(r.began)
+	}
 	for at := r.conns[c.of]; at != nil; {
 		next := at.next
 		if at != c {
 			at.next, first, last = first, at, false
 			at.heard.Store(max(at.heard.Load(), c.heard.Load())) // the device was
+			at.touched = max(at.touched, c.touched)
 		}
 		at = next
 	}
@@ -127,7 +146,11 @@ func (r *Registry) part(c *Connection, over bool, how parting) error {
 		r.conns[c.of] = first
 	}
 	switch {
-	case !last || how == byDrain:
+	case how == byDrain:
+		return nil
+	case first != nil && wasUsed && r.idle(c.of) > 0:
+		return r.reporter.Hold(c.of.User, first.name, c.of.ID, first.kind, r.idle(c.of))
+	case !last:
 		return nil
 	case how == byBye:
 		return r.reporter.Bye(c.of.User, c.of.ID)
