@@ -39,9 +39,9 @@ type ConsoleParts struct {
 	Progress func() []ConsoleProgress
 	// Metrics are those of this process.
 	Metrics prometheus.Gatherer
-	// Counts makes a function that reports whether detectors take the frame of a record of presence.heartbeats. Each
+	// Counts makes a function that reports whether detectors take the frame of a record of the topic. Each
 	// partition is for one goroutine.
-	Counts func() func(*schemas.Record, *schemas.Frame) bool
+	Counts func(schemas.Topic) func(*schemas.Record, *schemas.Frame) bool
 	// Checks runs the readiness checks of this process.
 	Checks func(context.Context) []ConsoleCheck
 	// IsAdmin reports whether a request has the token of an administrator.
@@ -114,8 +114,8 @@ func newConsole(b *builder) (component, error) {
 	console, err := b.config.Console(ConsoleParts{
 		Role: b.role.Name, Config: b.config, Current: func() Config { return *current.Load() },
 		Partitions: b.partitions, View: b.view, Store: b.store,
-		Counts: func() func(*schemas.Record, *schemas.Frame) bool {
-			return b.cluster.Keys.Counts(schemas.Heartbeats.Name(b.cluster.WithDefaults().Prefix), b.partitions)
+		Counts: func(topic schemas.Topic) func(*schemas.Record, *schemas.Frame) bool {
+			return b.cluster.Keys.Counts(topic.Name(b.cluster.WithDefaults().Prefix), b.partitions)
 		},
 		Progress: func() []ConsoleProgress { return progressOf(b.kafkaMetrics.Status(), time.Now()) },
 		Metrics:  b.registry, IsAdmin: isAdmin, Log: b.log,

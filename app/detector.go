@@ -34,9 +34,13 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	if err != nil {
 		return component{}, err
 	}
+	gateways, c, err := followGateways(ctx, p)
+	if err != nil {
+		return c, err
+	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
 		SeenInterval: p.config.SeenInterval, MinLogEpoch: p.config.MinLogEpoch, Users: p.cluster.Users, Policies: keeper,
-		Keys: p.cluster.Keys, Topic: topic}
+		Keys: p.cluster.Keys, Topic: topic, Gateways: gateways}
 	written := []schemas.Topic{schemas.Transitions, schemas.Statuses, schemas.Snapshots}
 	if p.cluster.Users.Text() {
 		written = append(written, schemas.Names)
@@ -52,7 +56,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	proc := processor.New(cluster, detectorGroup, schemas.Heartbeats,
 		func(partition int32) processor.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
 		Writes(written...)
-	return loop("detector", proc.Run, proc.Ready), nil
+	return c.with(loop("detector", proc.Run, proc.Ready)), nil
 }
 
 // randomKey returns a number that nobody can guess.

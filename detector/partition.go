@@ -40,6 +40,8 @@ type Config struct {
 	Topic string
 	// Policies knows the topic policies; nil: nothing is written to it.
 	Policies PolicyLog
+	// Gateways are those that are heard elsewhere; nil: none are.
+	Gateways *Gateways
 }
 
 // Partition is the detector of one partition. Only the goroutine that owns the partition may use
@@ -60,9 +62,10 @@ type Partition struct {
 	refusing  refusing
 	pages     pages
 	snapshots snapshots
-	muted     bool     // the record was handled before: only the state counts
-	names     *names   // nil in int mode
-	tenants   *tenants // nil in int mode
+	leasedAt  schemas.Millis // when it looked at the gateways last
+	muted     bool           // the record was handled before: only the state counts
+	names     *names         // nil in int mode
+	tenants   *tenants       // nil in int mode
 	sweep     liveness.Sweep
 	seen      schemas.Seen
 	shown     byState        // as in the gauges
@@ -189,8 +192,11 @@ func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
 		p.keepPolicies(out)
 	}
 	p.logBreaker()
-	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
-		p.hint(out)
+	if p.frame.Tick {
+		p.lease(out)
+		if p.sweep.Take(p.machine, &p.seen) {
+			p.hint(out)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	DeadLetter  Topic = "deadletter"
 	Policies    Topic = "policies"
 	Snapshots   Topic = "snapshots"
+	Gateways    Topic = "gateways"
 	Names       Topic = "names"    // in pipelines with --ids text alone
 	Pipeline    Topic = "pipeline" // likewise
 	Erasures    Topic = "erasures" // likewise
@@ -55,8 +56,11 @@ func (r Retention) Topics() []TopicSpec {
 	r = r.WithDefaults()
 	heartbeats := kept(r.Heartbeats)
 	heartbeats["message.timestamp.type"] = "LogAppendTime"
+	gateways := kept(15 * time.Minute)
+	gateways["message.timestamp.type"] = "LogAppendTime"
 	return ofAnyTime([]TopicSpec{
 		{Topic: Heartbeats, ByUser: true, Must: []string{"message.timestamp.type", "cleanup.policy"}, Config: heartbeats},
+		{Topic: Gateways, Single: true, Must: []string{"message.timestamp.type", "cleanup.policy"}, Config: gateways},
 		{Topic: Transitions, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Transitions)},
 		{Topic: Statuses, ByUser: true, Must: []string{"cleanup.policy"}, Config: compacted(r.Status, day)},
 		{Topic: Snapshots, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Snapshots())},

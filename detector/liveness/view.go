@@ -73,3 +73,23 @@ func (m *Machine) viewed(limit presence) schemas.Millis {
 	}
 	return m.clock.wall(limit)
 }
+
+// Process is a process of a gateway that is remembered.
+type Process struct {
+	Epoch            schemas.Millis
+	Leased, Draining bool // Draining: by its lease
+}
+
+// Gateways calls yield with the processes of each gateway, in any order. The slice is valid until yield returns.
+func (m *Machine) Gateways(yield func(schemas.GatewayID, []Process) bool) {
+	var processes []Process
+	for id, known := range m.gateways.known {
+		processes = processes[:0]
+		for _, e := range known.epochs {
+			processes = append(processes, Process{e.epoch, e.leased, e.leased && e.draining})
+		}
+		if !yield(schemas.GatewayID(id), processes) {
+			return
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 
 const aliveCheck = 250 * time.Millisecond
 
-// gateways are the gateways that name themselves over HTTP, and the partitions of their users.
+// gateways are the gateways that name themselves over HTTP.
 type gateways struct {
 	cfg   ingest.Config
 	mu    sync.Mutex // protects known and the gateways in it
@@ -18,18 +18,11 @@ type gateways struct {
 }
 
 type gateway struct {
-	epoch schemas.Millis
-	heard time.Duration // the last request
-	until time.Duration // it counts as heard, by a request that said so
-	holds bool          // connections, of which other processes may know more: it is kept alive in every partition
-	parts map[int32]*part
-}
-
-// part is a partition into which a gateway sends.
-type part struct {
-	beats    time.Duration // the last ones
-	sent     time.Duration // the last frame, empty or not
-	inFlight bool          // an empty frame is not answered
+	epoch    schemas.Millis
+	heard    time.Duration // the last request
+	until    time.Duration // it counts as heard, by a request that said so
+	sent     time.Duration // the last empty frame
+	inFlight bool          // which is not answered
 }
 
 func newGateways(cfg ingest.Config) *gateways {
@@ -55,58 +48,40 @@ func (g *gateways) record(now time.Duration, req *request) error {
 	case known == nil && len(g.known) >= g.cfg.HTTP.MaxGateways:
 		return overloaded("too many gateways")
 	case known == nil || known.epoch < epoch:
-		known = &gateway{epoch: epoch, parts: map[int32]*part{}}
+		known = &gateway{epoch: epoch, sent: -g.cfg.AliveInterval} // due at once
 		g.known[id] = known
 	case known.epoch > epoch:
 		return nil
 	}
-	known.heard, known.until, known.holds = now, max(known.until, now+req.aliveFor), known.holds || req.events
-	for p := range g.cfg.Partitions {
-		if known.holds && known.parts[p] == nil {
-			known.parts[p] = &part{sent: -g.cfg.AliveInterval} // due at once
-		}
-	}
-	for i := range req.beats {
-		p := schemas.PartitionOf(req.beats[i].User, g.cfg.Partitions)
-		if known.parts[p] == nil {
-			known.parts[p] = &part{}
-		}
-		known.parts[p].beats, known.parts[p].sent = now, now
-	}
+	known.heard, known.until = now, max(known.until, now+req.aliveFor)
 	return nil
 }
 
-// due returns the lanes that need an empty frame now, and counts it as sent. It removes partitions
-// and gateways that have been silent for ForgetAfter.
-func (g *gateways) due(now time.Duration) []laneKey {
+// due returns the gateways that need an empty frame now, and counts it as sent. It removes those that have been silent
+// for ForgetAfter.
+func (g *gateways) due(now time.Duration) []schemas.FrameHead {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var due []laneKey
+	var due []schemas.FrameHead
 	// Between two beats of its only user a gateway must not be silent for long enough to be lost.
 	quiet := max(g.cfg.HTTP.GatewayQuiet, g.cfg.HeartbeatInterval-g.cfg.HTTP.GatewayQuiet/2)
 	for id, known := range g.known {
-		if now-max(known.heard, known.until) >= g.cfg.ForgetAfter {
+		switch {
+		case now-max(known.heard, known.until) >= g.cfg.ForgetAfter:
 			delete(g.known, id)
-			continue
-		}
-		for partition, p := range known.parts {
-			switch {
-			case !known.holds && now-p.beats >= g.cfg.ForgetAfter:
-				delete(known.parts, partition)
-			case now < max(known.heard+quiet, known.until) && now-p.sent >= g.cfg.AliveInterval && !p.inFlight:
-				p.sent, p.inFlight = now, true
-				due = append(due, laneKey{id, known.epoch, partition})
-			}
+		case now < max(known.heard+quiet, known.until) && now-known.sent >= g.cfg.AliveInterval && !known.inFlight:
+			known.sent, known.inFlight = now, true
+			due = append(due, schemas.FrameHead{Gateway: id, GatewayEpoch: known.epoch})
 		}
 	}
 	return due
 }
 
-func (g *gateways) settle(id laneKey) {
+func (g *gateways) settle(head schemas.FrameHead) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if known := g.known[id.gateway]; known != nil && known.epoch == id.epoch && known.parts[id.partition] != nil {
-		known.parts[id.partition].inFlight = false
+	if known := g.known[head.Gateway]; known != nil && known.epoch == head.GatewayEpoch {
+		known.inFlight = false
 	}
 }
 
@@ -118,13 +93,13 @@ func (g *gateways) count() int {
 
 // sendAlive writes the empty frames that are due.
 func (g *Gate) sendAlive() {
-	for _, id := range g.gateways.due(g.now()) {
-		value := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: id.gateway, GatewayEpoch: id.epoch}, nil)
+	for _, head := range g.gateways.due(g.now()) {
 		g.writer.inFlight.Add(1)
-		g.writer.append("alive", 0, schemas.Outgoing{Partition: id.partition, Value: value}, func(error) {
-			g.gateways.settle(id)
-			g.writer.inFlight.Done()
-		})
+		g.writer.append("alive", 0, schemas.Outgoing{Topic: schemas.Gateways, Value: schemas.AppendFrame(nil, head, nil)},
+			func(error) {
+				g.gateways.settle(head)
+				g.writer.inFlight.Done()
+			})
 	}
 	g.metrics.Gateways.Set(float64(g.gateways.count()))
 }

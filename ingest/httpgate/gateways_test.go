@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
@@ -25,8 +23,8 @@ func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
 		said := time.Now()
 		pass(time.Minute)
 		var last time.Time
-		for i, w := range d.log.Written() {
-			if w.Partition != schemas.PartitionOf(1, partitions) || w.Gateway != "gw-1" || w.Epoch != epoch(5) || w.Sequence != 0 {
+		for i, w := range d.log.Alive() {
+			if w.Gateway != "gw-1" || w.Epoch != epoch(5) {
 				t.Fatalf("got %+v", w)
 			}
 			if gap := w.At.Sub(last); i > 0 && gap > 2*time.Second {
@@ -49,35 +47,11 @@ func TestAGatewayOfOneUserIsNotSilentForTenSecondsBetweenTwoBeats(t *testing.T) 
 			d.wants(d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`)), 202, "")
 			pass(cfg.HeartbeatInterval)
 		}
-		written := d.log.Written()
+		written := d.log.Alive()
 		for i := 1; i < len(written); i++ {
 			if gap := written[i].At.Sub(written[i-1].At); gap >= 10*time.Second {
 				t.Errorf("%s between two frames", gap)
 			}
-		}
-	})
-}
-
-func TestPartitionOfAReturningGatewayIsRememberedForAWhile(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config(), func(d endpoint) {
-		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
-		pass(20 * time.Second)
-		before := len(d.log.Written())
-		d.wants(d.post(named("gw-1", 5, "")), 202, `{"accepted":0}`)
-		pass(2 * time.Second)
-		if after := len(d.log.Written()); after == before {
-			t.Error("no alive frame after it came back")
-		}
-		for range 20 { // nobody beats in that partition any more
-			d.post(named("gw-1", 5, ""))
-			pass(5 * time.Second)
-		}
-		before = len(d.log.Written())
-		d.post(named("gw-1", 5, ""))
-		pass(5 * time.Second)
-		if after := len(d.log.Written()); after != before {
-			t.Error("alive frames to a partition without users")
 		}
 	})
 }
@@ -88,9 +62,9 @@ func TestNewEpochReplacesTheOldOne(t *testing.T) {
 		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
 		d.post(named("gw-1", 6, `{"user_id":1,"device_id":7}`))
 		d.wants(d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`)), 202, "") // one that was late
-		before := len(d.log.Written())
+		before := len(d.log.Alive())
 		pass(5 * time.Second)
-		alive := d.log.Written()[before:]
+		alive := d.log.Alive()[before:]
 		for _, w := range alive {
 			if w.Epoch != epoch(6) {
 				t.Errorf("alive frame of epoch %d", w.Epoch)

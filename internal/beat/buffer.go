@@ -48,6 +48,10 @@ type Buffer struct {
 	closing chan struct{} // closed when Close begins
 	closed  atomic.Bool
 	failed  atomic.Bool // while closing: a frame was not acknowledged since the last look
+
+	aliveSent     time.Duration // the last frame that says that the gateway is there; of the goroutine that sends
+	aliveInFlight atomic.Bool
+	aliveWritten  atomic.Int64 // nanoseconds since started: the newest acknowledged one
 }
 
 // shard is one partition.
@@ -74,7 +78,7 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 	}
 	b := &Buffer{
 		cfg: cfg, log: log, started: time.Now(), shards: make([]shard, cfg.Partitions),
-		wake: make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
+		aliveSent: -cfg.AliveInterval, wake: make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
 	}
 	b.epoch = schemas.MillisOf(b.started)
 	b.devices = NewRegistry(b)
@@ -92,8 +96,7 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 // rulesOf are the times of a queue.
 func rulesOf(cfg *Config) coalesce.Rules {
 	return coalesce.Rules{HeartbeatInterval: cfg.HeartbeatInterval, Intervals: cfg.Intervals, ActiveAfterIdle: cfg.ActiveAfterIdle,
-		AliveInterval: cfg.AliveInterval,
-		ForgetAfter:   cfg.ForgetAfter, NameAfter: cfg.NameAfter, NameAlways: cfg.NameAlways}
+		ForgetAfter: cfg.ForgetAfter, NameAfter: cfg.NameAfter, NameAlways: cfg.NameAlways}
 }
 
 // Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle, ForgetAfter and NameAfter of cfg, as after a

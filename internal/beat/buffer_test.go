@@ -101,30 +101,47 @@ func TestFramesCarryGatewayEpochAndASequencePerPartition(t *testing.T) {
 	})
 }
 
-func TestEveryPartitionWithUsersHearsOfTheGatewayEvery2s(t *testing.T) {
+func TestAGatewayWithUsersSaysThatItIsThereEvery2s(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(g gateway) {
 		g.beat(1, 0)
 		pass(50 * time.Second)
-		w := g.log.Written()
+		w := g.log.Alive()
 		for i := 1; i < len(w); i++ {
-			if gap := w[i].At.Sub(w[i-1].At); gap > 2*time.Second {
-				t.Fatalf("%s between two frames", gap)
+			if gap := w[i].At.Sub(w[i-1].At); gap > 2*time.Second || w[i].Gateway != "gw-1" || w[i].Epoch != schemas.MillisOf(g.start) {
+				t.Fatalf("%s between two frames, of %s", gap, w[i].Gateway)
 			}
-			if w[i].Partition != w[0].Partition {
-				t.Fatal("an alive frame to a partition without users")
-			}
+		}
+		if n := len(g.log.Written()); n != 1 {
+			t.Fatalf("%d frames of heartbeats, want that of the beat", n)
 		}
 		if len(w) < 25 || len(w) > 40 {
 			t.Fatalf("%d frames in 50 s, want one every 1.5 to 1.75 s", len(w))
 		}
 		pass(time.Minute) // silent for longer than it is remembered
-		before := len(g.log.Written())
+		before := len(g.log.Alive())
 		pass(time.Minute)
-		if after := len(g.log.Written()); after != before {
+		if after := len(g.log.Alive()); after != before {
 			t.Fatalf("%d alive frames without users", after-before)
 		}
 	})
+}
+
+func TestOpenConnectionsAreToldAgainAfterAGapInWhichTheGatewayMayBeLost(t *testing.T) {
+	t.Parallel()
+	for gap, want := range map[time.Duration]int{5 * time.Second: 1, 11 * time.Second: 2} {
+		inBubble(t, func(g gateway) {
+			must.Do(t, g.Hold(1, nil, 7, schemas.Mobile, 0))
+			pass(20 * time.Second)
+			g.log.Refuse(errors.New("no"), schemas.Gateways)
+			pass(gap)
+			g.log.Refuse(nil)
+			pass(5 * time.Second)
+			if rows := len(g.log.Beats()); rows != want {
+				t.Errorf("%d rows after a gap of %s, want %d", rows, gap, want)
+			}
+		})
+	}
 }
 
 func TestAfterAnOutageTheNewestReportsArriveWithTrueAges(t *testing.T) {

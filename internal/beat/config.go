@@ -24,15 +24,15 @@ type Config struct {
 	// FlushInterval is how often repeated reports are sent [1s]. Each flush comes up to a fifth
 	// earlier, so that gateways do not fall into step.
 	FlushInterval time.Duration
-	// AliveInterval is the time without a frame after which a partition gets an empty one [1.5s].
-	// The detector expects a frame every 2 s.
+	// AliveInterval is how often the gateway says that it is there [1.5s], while it has devices. The detector expects
+	// it every 2 s.
 	AliveInterval time.Duration
 	// ActiveAfterIdle: a device that is touched for the first time in so long is reported at once
 	// [1m]. At most the detector's idle_after.
 	ActiveAfterIdle time.Duration
 	// ForgetAfter is how long a silent device is remembered [1m, at least four heartbeat
 	// intervals]. At least the detector's online_ttl + offline_debounce: otherwise a gateway counts
-	// as lost in a partition where its last device is only silent.
+	// as lost while its last device is only silent.
 	ForgetAfter time.Duration
 	// NameAfter is after how long a silence of a device the name of its user is written again, with --ids text
 	// [the shortest time after which a policy lets a silent user go, at most ForgetAfter].

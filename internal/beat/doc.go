@@ -13,8 +13,8 @@
 // it has.
 //
 // All of these only write into memory. Reports that can change a state are sent within 10 ms, the
-// others with the next flush, one frame per partition. A partition in which the gateway has users
-// gets an empty frame if nothing else was sent to it for a while. A device that beats a thousand
+// others with the next flush, one frame per partition. While the gateway has devices an empty frame says
+// every 1.5 s that it is there, for all partitions. A device that beats a thousand
 // times a second costs one row per flush.
 //
 // While Kafka is unreachable the buffer keeps the newest report of each device and retries. The

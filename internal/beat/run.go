@@ -79,15 +79,44 @@ func (b *Buffer) flush(sweep bool) {
 	b.cfg.Metrics.dropped.Add(float64(dropped))
 }
 
+// sendAlive says that the gateway is there, where all detectors read it, while it has devices.
 func (b *Buffer) sendAlive() {
-	for i := range b.shards {
+	now := b.now()
+	if now-b.aliveSent < b.cfg.AliveInterval || !b.hasDevices() || b.aliveInFlight.Swap(true) {
+		return
+	}
+	b.aliveSent = now
+	ctx, cancel := context.WithTimeout(b.base, b.cfg.AppendTimeout)
+	b.log.Append(ctx, schemas.Outgoing{Topic: schemas.Gateways,
+		Value: schemas.AppendFrame(nil, schemas.FrameHead{Gateway: b.cfg.GatewayID, GatewayEpoch: b.epoch}, nil)}, func(err error) {
+		cancel()
+		b.cfg.Metrics.Appended("alive", 0, b.now()-now, err)
+		if err == nil {
+			b.settleAlive(now)
+		}
+		b.aliveInFlight.Store(false)
+	})
+}
+
+func (b *Buffer) hasDevices() (has bool) {
+	for i := 0; i < len(b.shards) && !has; i++ {
 		s := &b.shards[i]
 		s.mu.Lock()
-		batch := s.queue.SealAlive(b.now(), b.cfg.AliveInterval)
+		has = s.queue.Devices() > 0
 		s.mu.Unlock()
-		if batch != nil {
-			b.send(i, batch)
-		}
+	}
+	return has
+}
+
+// longestGap is how many alive intervals may lie between two acknowledged frames; see aliveCheck.
+const longestGap = 5
+
+// settleAlive takes Kafka's answer to a frame that was sent at an instant. Between the frames before and after a gap
+// there may be more time than between their answers.
+func (b *Buffer) settleAlive(sent time.Duration) {
+	now := b.now()
+	if before := time.Duration(b.aliveWritten.Swap(int64(sent))); now-before > longestGap*b.cfg.AliveInterval {
+		b.each(func(s *shard) { s.queue.ReportAgain(now) })
 	}
 }
 
@@ -124,11 +153,8 @@ func (b *Buffer) send(partition int, batch *coalesce.Batch) {
 }
 
 func kindOf(batch *coalesce.Batch) string {
-	switch {
-	case batch.Draining:
+	if batch.Draining {
 		return "draining"
-	case len(batch.Beats) == 0:
-		return "alive"
 	}
 	return "beats"
 }

@@ -12,7 +12,7 @@ type Batch struct {
 	// again, also not for reports that are sent again: an unacknowledged frame may be in the log.
 	Sequence uint64
 	Draining bool
-	// Beats are at most MaxFrameRows; none in an alive or draining frame.
+	// Beats are at most MaxFrameRows; none in a draining frame.
 	Beats []schemas.Beat
 	// Names are those of rows whose users have to be named.
 	Names []NamedRow
@@ -80,16 +80,6 @@ func age(now time.Duration, s *slot) schemas.Millis {
 	return min(schemas.Millis((now-max(s.received, s.written))/time.Millisecond), schemas.MaxAge)
 }
 
-// SealAlive makes an empty frame if some device is present and nothing was sealed for so long; else
-// it returns nil.
-func (q *Queue) SealAlive(now, after time.Duration) *Batch {
-	if q.Devices() == 0 || now-q.sealed < after || q.control > 0 || q.flights >= q.rules.MaxInFlight {
-		return nil
-	}
-	q.control++
-	return q.sealAs(q.batch(), now)
-}
-
 // Alive tells whether the detector may still count the gateway as alive in this partition: some
 // device is present, or a frame was sealed within ForgetAfter.
 func (q *Queue) Alive(now time.Duration) bool {
@@ -102,7 +92,6 @@ func (q *Queue) SealDraining(now time.Duration) *Batch {
 	if !q.Alive(now) {
 		return nil
 	}
-	q.control++
 	b := q.batch()
 	b.Draining = true
 	return q.sealAs(b, now)
@@ -120,9 +109,6 @@ func (q *Queue) sealAs(b *Batch, now time.Duration) *Batch {
 // their devices have reported since.
 func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 	q.flights--
-	if len(b.Beats) == 0 {
-		q.control--
-	}
 	for row, i := range b.slots {
 		s := &q.slots[i]
 		s.state &^= inFlight
@@ -146,13 +132,6 @@ func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 	}
 	if len(q.names) > 0 {
 		q.settleNames(b, written)
-	}
-	if written {
-		// Between the frames before and after a gap there may be more time than between their answers.
-		gap := now - q.written
-		if q.written = max(q.written, b.sealed); q.rules.AliveInterval > 0 && gap > 5*q.rules.AliveInterval {
-			q.tellAgain(now, func(s *slot) bool { return s.written < now })
-		}
 	}
 	q.keep(b)
 }

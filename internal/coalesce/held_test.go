@@ -20,9 +20,7 @@ type holding struct {
 }
 
 func newHolding(t *testing.T) *holding {
-	r := rules
-	r.AliveInterval = 2 * time.Second
-	return &holding{T: t, q: New(r)}
+	return &holding{T: t, q: New(rules)}
 }
 
 func (h *holding) tells(r Report) { add(h.T, h.q, h.now, r) }
@@ -44,11 +42,7 @@ func (h *holding) pass(seconds int) {
 		if h.now%(5*time.Second) == 0 {
 			h.q.Sweep(h.now)
 		}
-		batches := []*Batch{h.q.Seal(h.now), h.q.SealAlive(h.now, 2*time.Second)}
-		for _, b := range batches {
-			if b == nil {
-				continue
-			}
+		if b := h.q.Seal(h.now); b != nil {
 			for _, row := range b.Beats {
 				if !h.away {
 					h.sent = append(h.sent, describe(h.now, &row))
@@ -124,10 +118,8 @@ func TestAHeldDeviceTellsWhatChanges(t *testing.T) {
 		"everything again after a gap": {func(h *holding) {
 			h.tells(held(beat(1)))
 			h.tells(beat(2))
-			h.pass(10)
-			h.away = true
-			h.pass(12)
-			h.away = false
+			h.pass(23)
+			h.q.ReportAgain(h.now)
 			h.pass(30)
 		}, "0s: open 1, 0s: beat, 23s: open 1"},
 		"everything again in two minutes, one after the other": {func(h *holding) {

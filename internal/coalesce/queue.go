@@ -22,9 +22,6 @@ type Rules struct {
 	// ActiveAfterIdle: a report of a device that was touched for the first time in so long is
 	// urgent. At most the detector's idle_after.
 	ActiveAfterIdle time.Duration
-	// AliveInterval is how often the gateway writes frames at least. After a longer gap the detector may have lost it, so
-	// its open connections are told again.
-	AliveInterval time.Duration
 	// ForgetAfter is how long a silent device is remembered.
 	ForgetAfter time.Duration
 	// NameAfter is after how long a silence of a device the name of its user is written again; 0: ForgetAfter. See
@@ -111,11 +108,9 @@ type Queue struct {
 	peak           int     // most devices present at one time since no absent one was remembered
 	dropAt         int     // number of byes at which the next search for reports to drop is due
 	flights        int     // batches sealed and not settled
-	control        int     // of those, batches without reports
 	flushes        uint8
 	sequence       uint64
 	sealed         time.Duration        // when the last batch was
-	written        time.Duration        // when the newest acknowledged batch was sealed
 	connections    schemas.ConnectionID // that were opened, modulo 2^32
 	spare          []*Batch
 	coalesced      int
@@ -264,7 +259,11 @@ func (s *slot) tellAgainAfter() time.Duration {
 	return tellAgainAfter + tellAgainAfter/128*time.Duration(s.user%64)
 }
 
-// tellAgain makes open connections report once more.
+// ReportAgain makes open connections report once more: the detector may have lost the gateway.
+func (q *Queue) ReportAgain(now time.Duration) {
+	q.tellAgain(now, func(s *slot) bool { return s.written < now })
+}
+
 func (q *Queue) tellAgain(now time.Duration, which func(s *slot) bool) {
 	for i := range q.slots {
 		if s := &q.slots[i]; s.state&(used|unsent) == used && s.open() && which(s) {

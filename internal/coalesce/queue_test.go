@@ -227,30 +227,3 @@ func TestFramesAreCutAndUnansweredOnesBounded(t *testing.T) {
 		t.Fatalf("%d rows, want the one that was left", len(b.Beats))
 	}
 }
-
-func TestAliveFrameGoesOnlyWhereSomebodyIsAndNothingElseWent(t *testing.T) {
-	t.Parallel()
-	const after = 1500 * time.Millisecond
-	q := New(rules)
-	if q.SealAlive(time.Hour, after) != nil {
-		t.Fatal("alive without devices")
-	}
-	add(t, q, 0, beat(1))
-	q.Settle(0, sealed(t, q, 0), true)
-	if q.SealAlive(after-1, after) != nil {
-		t.Fatal("alive although a frame went")
-	}
-	b := q.SealAlive(after, after)
-	if b == nil || b.Sequence != 2 || len(b.Beats) != 0 {
-		t.Fatalf("got %+v, want an empty frame", b)
-	}
-	if q.SealAlive(2*after, after) != nil {
-		t.Fatal("a second alive frame while the first is unanswered")
-	}
-	q.Settle(2*after, b, true)
-	add(t, q, 2*after, bye(1))
-	q.Settle(2*after, sealed(t, q, 2*after), true)
-	if q.SealAlive(time.Hour, after) != nil || q.SealDraining(time.Hour) != nil {
-		t.Fatal("alive or draining after the last device has left")
-	}
-}

@@ -74,7 +74,7 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
 		return
 	}
-	if out.Topic == schemas.Heartbeats && p.keys != nil {
+	if (out.Topic == schemas.Heartbeats || out.Topic == schemas.Gateways) && p.keys != nil {
 		out.Value = p.keys.Sign(out.Value, out.Topic.Name(p.prefix), out.Partition, schemas.MillisOf(time.Now()))
 	}
 	record := new(kgo.Record)

@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// topic is an shown.ErasureLog in memory, and what was heard of it.
+// topic is a follow.Log in memory, and what was heard of it.
 type topic struct {
 	mu     sync.Mutex // protects what follows
 	first  int64

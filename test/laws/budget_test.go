@@ -20,14 +20,14 @@ import (
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
 	"app":      {4700, 2200},
-	"bench":    {0, 2050},
+	"bench":    {0, 2200},
 	"client":   {1150, 1150},
 	"cmd":      {6250, 1900},
 	"console":  {2450, 950},
 	"deploy":   {800, 750},
-	"detector": {6900, 3550},
+	"detector": {6900, 3700},
 	"fanout":   {6600, 7200},
-	"ingest":   {2400, 2500},
+	"ingest":   {2350, 2500},
 	"internal": {15900, 14100},
 	"lastseen": {8600, 8350},
 	"schemas":  {3150, 2200},

@@ -198,9 +198,9 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 	nowhere := testkit.FreePort(t)
 	detector := func(prefix string) []string { return []string{"detector", "--admin=", "--topic-prefix", prefix} }
 	for name, b := range map[string]testkit.BadStart{
-		"times of the producers":    {Arguments: detector("createtime."), Lines: 1, Says: []string{"createtime.heartbeats", "message.timestamp.type", "CreateTime", "LogAppendTime"}},
+		"times of the producers":    {Arguments: detector("createtime."), Lines: 2, Says: []string{"createtime.heartbeats", "createtime.gateways", "message.timestamp.type", "CreateTime", "LogAppendTime"}},
 		"numbers of partitions":     {Arguments: detector("counts."), Lines: 1, Says: []string{"counts.transitions", "5 partitions", "3"}},
-		"both":                      {Arguments: detector("both."), Lines: 2, Says: []string{"both.heartbeats", "LogAppendTime", "both.status", "1 partition"}},
+		"both":                      {Arguments: detector("both."), Lines: 3, Says: []string{"both.heartbeats", "LogAppendTime", "both.gateways", "both.status", "1 partition"}},
 		"a topic that is not there": {Arguments: detector("gap."), Lines: 1, Says: []string{"gap.deadletter", "does not exist", "topics apply"}},
 		"no topic at all":           {Arguments: detector("nothing."), Lines: len(schemas.Topics()), Says: []string{"nothing.heartbeats", "topics apply"}},
 		"topics apply --dry-run":    {Arguments: []string{"topics", "apply", "--dry-run", "--topic-prefix", "counts."}, Lines: 1, Says: []string{"counts.transitions"}},

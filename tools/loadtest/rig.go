@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/follow"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
@@ -101,7 +102,13 @@ type Detector struct {
 // Detector starts one. wrap, if not nil, is put around every partition's task.
 func (r *Rig) Detector(s liveness.Settings, wrap func(processor.Task) processor.Task) *Detector {
 	d := &Detector{rig: r, metrics: detector.NewMetrics(prometheus.NewRegistry())}
-	config := detector.Config{Settings: s, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics, Now: time.Now, Users: r.Kafka.Users}
+	gateways := detector.NewGateways(r.Kafka.Keys, schemas.Gateways.Name(r.Kafka.Prefix))
+	reader, err := kafka.NewReader(r.Kafka, r.Log)
+	r.t.Check(err)
+	r.t.Cleanup(func() error { reader.Close(); return nil })
+	topic := follow.Topic{Log: reader, Logger: r.Log, Topic: schemas.Gateways, Failing: "the topic gateways cannot be read"}
+	r.t.Go(func(ctx context.Context) error { return topic.Run(ctx, gateways.Take) })
+	config := detector.Config{Settings: s, Gateways: gateways, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics, Now: time.Now, Users: r.Kafka.Users}
 	task := func(partition int32) processor.Task {
 		t := processor.Task(detector.NewPartition(config, partition))
 		if wrap != nil {

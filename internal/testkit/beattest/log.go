@@ -52,6 +52,7 @@ type Log struct {
 	refuse  error
 	topics  []schemas.Topic // of refuse; none: all
 	written []Written
+	alive   []Written
 	tried   int
 }
 
@@ -74,6 +75,13 @@ func (l *Log) Written() []Written {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]Written(nil), l.written...)
+}
+
+// Alive are the frames in the topic gateways so far.
+func (l *Log) Alive() []Written {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Written(nil), l.alive...)
 }
 
 // Beats are the beats in what the log has taken so far.
@@ -113,11 +121,20 @@ func (l *Log) take(record schemas.Outgoing) error {
 		return err
 	}
 	var frame schemas.Frame
-	if record.Topic != schemas.Heartbeats {
-		return errors.New("not a record of the heartbeats topic")
+	if record.Topic != schemas.Heartbeats && record.Topic != schemas.Gateways {
+		return errors.New("not a record of heartbeats or gateways")
 	}
 	if err := frame.Decode(record.Value); err != nil {
 		return err
+	}
+	if record.Topic == schemas.Gateways {
+		if frame.Rows() > 0 || len(frame.Gateway) == 0 || record.Partition != 0 {
+			return errors.New("not an empty frame of a gateway")
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.alive = append(l.alive, Written{At: time.Now(), Gateway: schemas.GatewayID(frame.Gateway), Epoch: frame.GatewayEpoch})
+		return nil
 	}
 	w := Written{
 		At: time.Now(), Partition: record.Partition, Key: record.Key, Gateway: schemas.GatewayID(frame.Gateway),

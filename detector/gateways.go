@@ -1,0 +1,128 @@
+package detector
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Gateways are the processes of gateways that are heard in the topic gateways. Their time is that of the topic, so a
+// reader that lags makes nobody silent, nor does a topic that stands still. One goroutine calls Take; any may ask.
+type Gateways struct {
+	checker *signing.Checker
+	frame   schemas.Frame // of Take
+
+	mu    sync.Mutex                         // protects what follows
+	log   schemas.Millis                     // the latest append time
+	now   schemas.Millis                     // since the first record, without what gaps have beyond gatewaysStep
+	swept schemas.Millis                     // when known was looked through
+	known map[schemas.GatewayID]heardProcess // at most maxGateways
+}
+
+// heardProcess is the newest process of a gateway that is heard.
+type heardProcess struct {
+	epoch    schemas.Millis
+	at       schemas.Millis // when it was heard last
+	draining bool
+}
+
+const (
+	// gatewaysStep bounds how far time goes on between two records: if nobody writes, nobody is silent.
+	gatewaysStep = 5000
+	maxGateways  = 1 << 16
+	// GatewaysSince is how far back a reader begins, milliseconds: far enough to know who is silent.
+	GatewaysSince = 60_000
+)
+
+// NewGateways makes Gateways that know none. topic is the full name; keys may be nil.
+func NewGateways(keys *signing.Keys, topic string) *Gateways {
+	return &Gateways{checker: keys.Checker(topic, 0), known: map[schemas.GatewayID]heardProcess{}}
+}
+
+// Take reads a record of the topic. It returns why the record does not count.
+func (g *Gateways) Take(r *schemas.Record) error {
+	f := &g.frame
+	if err := f.Decode(r.Value); err != nil {
+		return err
+	}
+	if err := g.checker.Check(f, r.Time); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.log != 0 {
+		g.now += min(max(0, r.Time-g.log), gatewaysStep)
+	}
+	g.log = max(g.log, r.Time)
+	if err := f.CheckEpoch(g.log); err != nil {
+		return err
+	}
+	if g.now-g.swept >= GatewaysSince {
+		g.swept = g.now
+		maps.DeleteFunc(g.known, func(_ schemas.GatewayID, h heardProcess) bool { return g.now-h.at >= GatewaysSince })
+	}
+	before, known := g.known[schemas.GatewayID(f.Gateway)]
+	switch {
+	case len(f.Gateway) == 0 || f.GatewayEpoch == 0 || !known && len(g.known) >= maxGateways:
+	case known && f.GatewayEpoch < before.epoch && g.now-before.at < gatewaysStep: // it was replaced
+	default:
+		g.known[schemas.GatewayID(f.Gateway)] = heardProcess{f.GatewayEpoch, g.now, f.Draining}
+	}
+	return nil
+}
+
+// lease calls write with what a partition has to be told of the gateways that it knows. A process is silent after two
+// frames that did not come: early enough for its lease to end before it is lost.
+func (g *Gateways) lease(m *liveness.Machine, write func(schemas.FrameHead)) {
+	quiet := schemas.Millis(m.Policy().Policy.GatewaySilence.Milliseconds()) * 2 / 5
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id, processes := range m.Gateways {
+		h, known := g.known[id]
+		heard, newest := known && g.now-h.at < quiet, schemas.Millis(0)
+		for _, p := range processes {
+			newest = max(newest, p.Epoch)
+			silent := quiet // of one that was replaced
+			if !known || h.epoch == p.Epoch {
+				silent = g.now - h.at
+			}
+			if heard && h.epoch == p.Epoch {
+				if !p.Leased || p.Draining != h.draining {
+					write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true, Draining: h.draining})
+				}
+			} else if p.Leased && silent >= quiet {
+				write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, LeaseEnded: min(silent, schemas.MaxIdle)})
+			}
+		}
+		if heard && newest != 0 && h.epoch > newest {
+			write(schemas.FrameHead{Gateway: id, GatewayEpoch: h.epoch, Leased: true, Draining: h.draining})
+		}
+	}
+}
+
+// leaseEvery is how often a partition looks at the gateways, milliseconds of log time.
+const leaseEvery = 1000
+
+// lease writes to the partition what changes in the leases of its gateways. The owner of partition 0 also lets the time
+// of the topic gateways go on. Whatever is lost on the way is written again at the next look.
+func (p *Partition) lease(out *stream.Outbox) {
+	if p.config.Gateways == nil {
+		return
+	}
+	if p.id == 0 {
+		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Gateways, Value: schemas.AppendTick(nil)})
+	}
+	now := p.machine.LogTime()
+	if now-p.leasedAt < leaseEvery {
+		return
+	}
+	p.leasedAt = now
+	p.config.Gateways.lease(p.machine, func(head schemas.FrameHead) {
+		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
+			Value: schemas.AppendFrame(nil, head, nil)})
+	})
+}

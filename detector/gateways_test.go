@@ -1,0 +1,122 @@
+package detector
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// leases is a partition, and what is heard of gateways in another topic.
+type leases struct {
+	*testing.T
+	gateways *Gateways
+	machine  *liveness.Machine
+	at       schemas.Millis // of both logs
+	offset   int64
+	said     []string
+}
+
+func newLeases(t *testing.T) *leases {
+	l := &leases{T: t, gateways: NewGateways(nil, "presence.gateways"), at: 1_763_700_000_000,
+		machine: liveness.New(schemas.DefaultPolicy(), 0, 1, 1, 0)}
+	return l
+}
+
+func (l *leases) take(value []byte) {
+	l.Helper()
+	if err := l.gateways.Take(&schemas.Record{Value: value, Time: l.at}); err != nil {
+		l.Error(err)
+	}
+}
+
+// pass lets seconds go by: both logs tick, and the owner looks.
+func (l *leases) pass(seconds int) {
+	for range seconds {
+		l.at += 1000
+		l.take(schemas.AppendTick(nil))
+		l.write(schemas.AppendTick(nil))
+		l.gateways.lease(l.machine, func(head schemas.FrameHead) {
+			l.said = append(l.said, fmt.Sprint(head.Leased, head.Draining, int64(head.LeaseEnded)))
+			l.write(schemas.AppendFrame(nil, head, nil))
+		})
+	}
+}
+
+func (l *leases) write(value []byte) {
+	var f schemas.Frame
+	if err := f.Decode(value); err != nil {
+		l.Fatal(err)
+	}
+	var out liveness.Output
+	l.machine.Apply(l.offset, l.at, &f, &out)
+	l.offset++
+}
+
+func (l *leases) wants(want string) {
+	l.Helper()
+	if got := strings.Join(l.said, "; "); got != want {
+		l.Errorf("the partition was told %q, want %q", got, want)
+	}
+	l.said = nil
+}
+
+func TestTheOwnerTellsAPartitionWhatChangesInTheLeasesOfItsGateways(t *testing.T) {
+	t.Parallel()
+	l := newLeases(t)
+	epoch := l.at - 1_000_000
+	hears := func(draining bool) {
+		l.take(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: epoch, Draining: draining}, nil))
+	}
+	hears(false)
+	l.pass(1)
+	l.wants("") // no device of it is here
+	l.write(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: epoch}, []schemas.Beat{{User: 1, Device: 7, Connection: 1}}))
+	for range 30 {
+		hears(false)
+		l.pass(2)
+	}
+	l.wants("true false 0")
+	l.pass(6)
+	l.wants("false false 4000")
+	hears(false)
+	l.pass(2)
+	epoch++
+	hears(false)
+	l.pass(2)
+	l.wants("true false 0; false false 4000; true false 0")
+	hears(true)
+	l.pass(3)
+	l.wants("true true 0")
+	l.take(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: epoch - 1}, nil)) // one that was late
+	l.pass(3)
+	l.wants("false false 4000")
+}
+
+func TestNoLeaseEndsWhileTheTopicOfGatewaysStandsStill(t *testing.T) {
+	t.Parallel()
+	l := newLeases(t)
+	alive := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at}, nil)
+	l.take(alive)
+	l.write(alive)
+	l.pass(2)
+	l.wants("true false 0")
+	l.at += 3_600_000
+	l.write(schemas.AppendTick(nil))
+	l.gateways.lease(l.machine, func(head schemas.FrameHead) { t.Errorf("the partition is told %+v", head) })
+	l.take(alive) // the first record after the gap counts for at most 5 s
+	l.pass(2)
+	l.wants("")
+}
+
+func TestAReaderThatHasJustBegunEndsNoLeaseBeforeItKnows(t *testing.T) {
+	t.Parallel()
+	l := newLeases(t)
+	l.write(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at, Leased: true}, nil))
+	l.pass(4)
+	l.wants("")
+	l.pass(2)
+	l.wants("false false 4000")
+}
