@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// gatewaysSince is how much of presence.heartbeats is read before what comes.
+	// gatewaysSince is how much of the topics is read before what comes.
 	gatewaysSince = time.Minute
 	// gatewaysTimeout is how long an overview waits until that is read: everything else is known by then.
 	gatewaysTimeout = 300 * time.Millisecond
@@ -37,7 +37,7 @@ const (
 	idle = "idle"
 )
 
-// frameSeen is what a record of presence.heartbeats says of its gateway; of none if gateway is empty.
+// frameSeen is what a record says of its gateway; of none if gateway is empty.
 type frameSeen struct {
 	gateway     string
 	epoch, time schemas.Millis
@@ -85,7 +85,7 @@ func framesOf(counts func(*schemas.Record, *schemas.Frame) bool) func(*schemas.R
 			return seen
 		}
 		seen.time = r.Time
-		if f.GatewayEpoch == 0 || f.Forwarded || !counts(r, &f) {
+		if f.GatewayEpoch == 0 || f.Forwarded || f.Lease() || !counts(r, &f) {
 			return seen
 		}
 		seen.partition, seen.begins = r.Partition, f.Begins
@@ -138,13 +138,19 @@ func (g *gatewaySet) reset() {
 	g.lives, g.now, g.heard, g.full = nil, 0, 0, false
 }
 
+// gatewayTopic is one of the topics in which gateways are heard.
+type gatewayTopic struct {
+	*gatewaySet
+	topic schemas.Topic
+}
+
 // Start begins a little before now, so that gateways are known at once.
-func (g *gatewaySet) Start(ctx context.Context, at stream.Assignment) (stream.StoredOffset, error) {
-	offset, err := g.reader.OffsetSince(ctx, schemas.Heartbeats, at.Partition, schemas.MillisOf(time.Now().Add(-gatewaysSince)))
+func (g gatewayTopic) Start(ctx context.Context, at stream.Assignment) (stream.StoredOffset, error) {
+	offset, err := g.reader.OffsetSince(ctx, g.topic, at.Partition, schemas.MillisOf(time.Now().Add(-gatewaysSince)))
 	return stream.StoredOffset{Next: offset, Topic: at.TopicID}, err
 }
 
-// Apply takes records of presence.heartbeats.
+// Apply takes records.
 func (g *gatewaySet) Apply(_ context.Context, batch stream.Batch[frameSeen]) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

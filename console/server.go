@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -85,7 +87,17 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, func() { s.users.set.complete(); loaded() })
 	}, s.users.set.reset)
 	s.gateways.tail = newTail("gateways", func(ctx context.Context, loaded func()) error {
-		return readTopic(ctx, s, "gateways", schemas.Heartbeats, framesOf(parts.Counts()), s.gateways.set, loaded)
+		both, ctx := errgroup.WithContext(ctx)
+		read := func(topic schemas.Topic, loaded func()) error {
+			return readTopic(ctx, s, "gateways", topic, framesOf(parts.Counts(topic)), gatewayTopic{s.gateways.set, topic}, loaded)
+		}
+		// Who is there is known first, so no gateway is shown as lost meanwhile.
+		both.Go(func() error {
+			return read(schemas.Gateways, func() {
+				both.Go(func() error { return read(schemas.Heartbeats, loaded) })
+			})
+		})
+		return both.Wait()
 	}, s.gateways.set.reset)
 	s.ends, s.stop = context.WithCancel(context.Background())
 	return s, nil
