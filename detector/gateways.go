@@ -3,6 +3,7 @@ package detector
 import (
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/signing"
@@ -31,9 +32,14 @@ type heardProcess struct {
 }
 
 const (
-	// gatewaysStep bounds how far time goes on between two records: if nobody writes, nobody is silent.
-	gatewaysStep = 5000
-	maxGateways  = 1 << 16
+	// gatewaysStep bounds how far time goes on between two records, four ticks a second included: if nobody writes,
+	// nobody is silent, and after a gap all have a second to write.
+	gatewaysStep = 1000
+	// replacedFor is how long no older process of a gateway counts.
+	replacedFor = 5000
+	// quietLeast is more than lies between two frames of a gateway, 2 s at most.
+	quietLeast  = 2500
+	maxGateways = 1 << 16
 	// GatewaysSince is how far back a reader begins, milliseconds: far enough to know who is silent.
 	GatewaysSince = 60_000
 )
@@ -66,19 +72,17 @@ func (g *Gateways) Take(r *schemas.Record) error {
 		maps.DeleteFunc(g.known, func(_ schemas.GatewayID, h heardProcess) bool { return g.now-h.at >= GatewaysSince })
 	}
 	before, known := g.known[schemas.GatewayID(f.Gateway)]
-	switch {
-	case len(f.Gateway) == 0 || f.GatewayEpoch == 0 || !known && len(g.known) >= maxGateways:
-	case known && f.GatewayEpoch < before.epoch && g.now-before.at < gatewaysStep: // it was replaced
-	default:
+	replaced := known && f.GatewayEpoch < before.epoch && g.now-before.at < replacedFor
+	if len(f.Gateway) > 0 && f.GatewayEpoch != 0 && !replaced && (known || len(g.known) < maxGateways) {
 		g.known[schemas.GatewayID(f.Gateway)] = heardProcess{f.GatewayEpoch, g.now, f.Draining}
 	}
 	return nil
 }
 
 // lease calls write with what a partition has to be told of the gateways that it knows. A process is silent after two
-// frames that did not come: early enough for its lease to end before it is lost.
+// frames that did not come: early enough for its lease to end before it is lost, and before it is not known any more.
 func (g *Gateways) lease(m *liveness.Machine, write func(schemas.FrameHead)) {
-	quiet := schemas.Millis(m.Policy().Policy.GatewaySilence.Milliseconds()) * 2 / 5
+	quiet := min(max(schemas.Millis(m.Policy().Policy.GatewaySilence.Milliseconds())*2/5, quietLeast), GatewaysSince/2)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for id, processes := range m.Gateways {
@@ -88,14 +92,14 @@ func (g *Gateways) lease(m *liveness.Machine, write func(schemas.FrameHead)) {
 			newest = max(newest, p.Epoch)
 			silent := quiet // of one that was replaced
 			if !known || h.epoch == p.Epoch {
-				silent = g.now - h.at
+				silent = min(g.now-h.at, GatewaysSince)
 			}
 			if heard && h.epoch == p.Epoch {
 				if !p.Leased || p.Draining != h.draining {
 					write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true, Draining: h.draining})
 				}
 			} else if p.Leased && silent >= quiet {
-				write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, LeaseEnded: min(silent, schemas.MaxIdle)})
+				write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, LeaseEnded: silent})
 			}
 		}
 		if heard && newest != 0 && h.epoch > newest {
@@ -104,8 +108,9 @@ func (g *Gateways) lease(m *liveness.Machine, write func(schemas.FrameHead)) {
 	}
 }
 
-// leaseEvery is how often a partition looks at the gateways, milliseconds of log time.
-const leaseEvery = 1000
+// leaseEvery is how often a partition looks at the gateways, by the clock of the process: one that lags does not write
+// the same changes for each second of the log.
+const leaseEvery = time.Second
 
 // lease writes to the partition what changes in the leases of its gateways. The owner of partition 0 also lets the time
 // of the topic gateways go on. Whatever is lost on the way is written again at the next look.
@@ -116,8 +121,8 @@ func (p *Partition) lease(out *stream.Outbox) {
 	if p.id == 0 {
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Gateways, Value: schemas.AppendTick(nil)})
 	}
-	now := p.machine.LogTime()
-	if now-p.leasedAt < leaseEvery {
+	now := p.config.Now()
+	if now.Sub(p.leasedAt).Abs() < leaseEvery {
 		return
 	}
 	p.leasedAt = now

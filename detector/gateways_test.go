@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/schemas"
@@ -106,9 +107,32 @@ func TestNoLeaseEndsWhileTheTopicOfGatewaysStandsStill(t *testing.T) {
 	l.at += 3_600_000
 	l.write(schemas.AppendTick(nil))
 	l.gateways.lease(l.machine, func(head schemas.FrameHead) { t.Errorf("the partition is told %+v", head) })
-	l.take(alive) // the first record after the gap counts for at most 5 s
-	l.pass(2)
+	l.pass(1) // the gap counts for a second, and is over by a tick
+	l.take(alive)
+	l.pass(3)
 	l.wants("")
+}
+
+func TestLeasesDoNotFlapUnderAShortSilenceNorEndEarlyUnderALongOne(t *testing.T) {
+	t.Parallel()
+	for silence, c := range map[time.Duration]struct {
+		pass int
+		want string
+	}{time.Second: {5, "false false 3000"}, 10 * time.Minute: {200, "false false 30000"}} {
+		l := newLeases(t)
+		policy := schemas.DefaultPolicy()
+		policy.GatewaySilence = silence
+		l.write(schemas.AppendPolicy(nil, policy))
+		alive := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at}, nil)
+		l.write(alive)
+		for range 10 {
+			l.take(alive)
+			l.pass(2)
+		}
+		l.wants("true false 0")
+		l.pass(c.pass)
+		l.wants(c.want)
+	}
 }
 
 func TestAReaderThatHasJustBegunEndsNoLeaseBeforeItKnows(t *testing.T) {

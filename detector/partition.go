@@ -62,10 +62,10 @@ type Partition struct {
 	refusing  refusing
 	pages     pages
 	snapshots snapshots
-	leasedAt  schemas.Millis // when it looked at the gateways last
-	muted     bool           // the record was handled before: only the state counts
-	names     *names         // nil in int mode
-	tenants   *tenants       // nil in int mode
+	leasedAt  time.Time // when it looked at the gateways last
+	muted     bool      // the record was handled before: only the state counts
+	names     *names    // nil in int mode
+	tenants   *tenants  // nil in int mode
 	sweep     liveness.Sweep
 	seen      schemas.Seen
 	shown     byState        // as in the gauges

@@ -36,8 +36,8 @@ type Policy struct {
 	ByeDebounce time.Duration
 	// AllowedLateness is how long a limit waits for beats on their way.
 	AllowedLateness time.Duration
-	// GatewaySilence is how long a gateway may send no frame to a partition
-	// before it is lost.
+	// GatewaySilence is how long a gateway may not be heard, in the topic gateways or a partition, before it is lost
+	// there; at least 2.5 s where the topic says that it is there.
 	GatewaySilence time.Duration
 	// ReconnectWindow is the extra time that devices of a lost gateway get.
 	ReconnectWindow time.Duration
