@@ -20,8 +20,8 @@
 //	    ▲                                                          │
 //	    └───────────────────────── done ◀──────────────────────────┘
 //
-// A gateway that names itself is kept alive: while its requests come, also empty ones, each
-// partition to which it recently sent beats gets an empty frame if no other frame was sent there.
+// A gateway that names itself is kept alive: while its requests come, also empty ones, an empty frame to the topic
+// gateways says every 1.5 s that it is there.
 //
 // Every bound has an answer: 413 for a body that is too long, 400 for too many beats, 503 for too
 // many requests or beats at a time. A user's own token has bounds that gateways and administrators

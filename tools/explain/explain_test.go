@@ -148,9 +148,10 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 	if e, _ = w.explain(options); len(e.Before) != 2 || e.Replay.Before.Next != offline.At {
 		t.Errorf("the end of away is explained as %+v after %+v", e.Replay, e.Before)
 	}
-	if _, err := json.Marshal(e); err != nil {
-		t.Error(err)
-	}
+	w.must(json.NewEncoder(new(bytes.Buffer)).Encode(e))
+	ended := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "g", GatewayEpoch: 1, LeaseEnded: 4000}, nil)
+	record, _ := recordOf(&schemas.Record{Value: ended}, transition{})
+	wants(t, record.what(), "hears the gateway no more")
 }
 
 func TestAnOpenConnectionIsCalledSo(t *testing.T) {

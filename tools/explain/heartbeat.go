@@ -12,7 +12,7 @@ import (
 type Record struct {
 	// Time is the brokers' append time.
 	Time schemas.Millis `json:"time"`
-	// Kind is tick, policy, tenant_policy, visibility, erasure, draining, alive or beats.
+	// Kind is tick, policy, tenant_policy, visibility, erasure, leased, lease_ended, draining, alive or beats.
 	Kind         string         `json:"kind"`
 	Gateway      string         `json:"gateway_id,omitempty"`
 	GatewayEpoch schemas.Millis `json:"gateway_epoch,omitzero"`
@@ -84,6 +84,10 @@ func recordOf(r *schemas.Record, of transition) (*Record, string) {
 		if f.VisibilityUser == of.Message.User {
 			record.Visibility = schemas.VisibilityWord(f.Visibility)
 		}
+	case f.Leased:
+		record.Kind = "leased"
+	case f.LeaseEnded != 0:
+		record.Kind = "lease_ended"
 	case f.Draining:
 		record.Kind = "draining"
 	case f.Rows() == 0:

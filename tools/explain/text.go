@@ -194,6 +194,7 @@ func (c Change) what() string {
 func (r *Record) what() string {
 	text := map[string]string{
 		"tick": "a tick of the detector", "alive": "a sign of life", "draining": "the gateway drains",
+		"leased": "the detector hears the gateway elsewhere", "lease_ended": "the detector hears the gateway no more",
 		"erasure":    "an erasure",
 		"visibility": "a change of visibility of another user", "policy": "another policy",
 		"tenant_policy": "another policy of a tenant",
