@@ -17,11 +17,13 @@ type Gateways struct {
 	checker *signing.Checker
 	frame   schemas.Frame // of Take
 
-	mu    sync.Mutex                         // protects what follows
-	log   schemas.Millis                     // the latest append time
-	now   schemas.Millis                     // since the first record, without what gaps have beyond gatewaysStep
-	swept schemas.Millis                     // when known was looked through
-	known map[schemas.GatewayID]heardProcess // at most maxGateways
+	mu     sync.Mutex                         // protects what follows
+	log    schemas.Millis                     // the latest append time
+	now    schemas.Millis                     // since the first record, without what gaps have beyond gatewaysStep
+	swept  schemas.Millis                     // when known was looked through
+	known  map[schemas.GatewayID]heardProcess // at most maxGateways
+	looked schemas.Millis                     // log at the latest look, and by the clock of the process since when it is that
+	since  time.Time
 }
 
 // heardProcess is the newest process of a gateway that is heard.
@@ -81,10 +83,15 @@ func (g *Gateways) Take(r *schemas.Record) error {
 
 // lease calls write with what a partition has to be told of the gateways that it knows. A process is silent after two
 // frames that did not come: early enough for its lease to end before it is lost, and before it is not known any more.
-func (g *Gateways) lease(m *liveness.Machine, write func(schemas.FrameHead)) {
+// Where the topic stands still, whoever is remembered counts as heard: its process may have started since.
+func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.FrameHead)) {
 	quiet := min(max(schemas.Millis(m.Policy().Policy.GatewaySilence.Milliseconds())*2/5, quietLeast), GatewaysSince/2)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.log != g.looked || g.since.IsZero() {
+		g.looked, g.since = g.log, now
+	}
+	still := now.Sub(g.since) >= stillAfter
 	for id, processes := range m.Gateways {
 		h, known := g.known[id]
 		heard, newest := known && g.now-h.at < quiet, schemas.Millis(0)
@@ -94,7 +101,11 @@ func (g *Gateways) lease(m *liveness.Machine, write func(schemas.FrameHead)) {
 			if !known || h.epoch == p.Epoch {
 				silent = min(g.now-h.at, GatewaysSince)
 			}
-			if heard && h.epoch == p.Epoch {
+			if still && h.epoch < p.Epoch {
+				if !p.Leased {
+					write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true})
+				}
+			} else if heard && h.epoch == p.Epoch {
 				if !p.Leased || p.Draining != h.draining {
 					write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true, Draining: h.draining})
 				}
@@ -107,6 +118,9 @@ func (g *Gateways) lease(m *liveness.Machine, write func(schemas.FrameHead)) {
 		}
 	}
 }
+
+// stillAfter is after how long without a record the topic stands still: less than the default gateway_silence.
+const stillAfter = 4 * time.Second
 
 // leaseEvery is how often a partition looks at the gateways, by the clock of the process: one that lags does not write
 // the same changes for each second of the log.
@@ -126,7 +140,7 @@ func (p *Partition) lease(out *stream.Outbox) {
 		return
 	}
 	p.leasedAt = now
-	p.config.Gateways.lease(p.machine, func(head schemas.FrameHead) {
+	p.config.Gateways.lease(p.machine, now, func(head schemas.FrameHead) {
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
 			Value: schemas.AppendFrame(nil, head, nil)})
 	})

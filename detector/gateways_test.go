@@ -39,11 +39,15 @@ func (l *leases) pass(seconds int) {
 		l.at += 1000
 		l.take(schemas.AppendTick(nil))
 		l.write(schemas.AppendTick(nil))
-		l.gateways.lease(l.machine, func(head schemas.FrameHead) {
-			l.said = append(l.said, fmt.Sprint(head.Leased, head.Draining, int64(head.LeaseEnded)))
-			l.write(schemas.AppendFrame(nil, head, nil))
-		})
+		l.look()
 	}
+}
+
+func (l *leases) look() {
+	l.gateways.lease(l.machine, l.at.Time(), func(head schemas.FrameHead) {
+		l.said = append(l.said, fmt.Sprint(head.Leased, head.Draining, int64(head.LeaseEnded)))
+		l.write(schemas.AppendFrame(nil, head, nil))
+	})
 }
 
 func (l *leases) write(value []byte) {
@@ -106,11 +110,25 @@ func TestNoLeaseEndsWhileTheTopicOfGatewaysStandsStill(t *testing.T) {
 	l.wants("true false 0")
 	l.at += 3_600_000
 	l.write(schemas.AppendTick(nil))
-	l.gateways.lease(l.machine, func(head schemas.FrameHead) { t.Errorf("the partition is told %+v", head) })
+	l.gateways.lease(l.machine, l.at.Time(), func(head schemas.FrameHead) { t.Errorf("the partition is told %+v", head) })
 	l.pass(1) // the gap counts for a second, and is over by a tick
 	l.take(alive)
 	l.pass(3)
 	l.wants("")
+}
+
+func TestWhileTheTopicOfGatewaysStandsStillNewOnesGetALeaseToo(t *testing.T) {
+	t.Parallel()
+	l := newLeases(t)
+	l.pass(6)
+	l.write(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at}, nil))
+	for range 100 {
+		l.at += 1000
+		l.write(schemas.AppendTick(nil))
+		l.look()
+	}
+	l.pass(1)
+	l.wants("true false 0; false false 6000")
 }
 
 func TestLeasesDoNotFlapUnderAShortSilenceNorEndEarlyUnderALongOne(t *testing.T) {
