@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/redis"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // base is what every constructor gets.
@@ -40,6 +41,8 @@ type builder struct {
 	shared
 	role Role
 	mux  *http.ServeMux
+
+	restarts map[int32]schemas.Millis // the lossy ones, when the process began
 
 	changing sync.Mutex // held while settings change
 	running  Config     // the settings in force, when nothing changes them

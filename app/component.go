@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // component is what one constructor adds to a process. A constructor that fails returns
@@ -23,6 +25,8 @@ type component struct {
 	// onReload are called before them at a reload. Each returns what puts the settings into force,
 	// or why they cannot work; then nothing is changed.
 	onReload []func(Config) (commit func(), _ error)
+	// onRestart are called with the lossy restarts of partitions; see policy.LossyRestarts.
+	onRestart []func(map[int32]schemas.Millis)
 }
 
 // closer releases something after all services have stopped.
@@ -42,6 +46,7 @@ func (c component) with(other component) component {
 	c.routes = append(c.routes, other.routes...)
 	c.onChange = append(c.onChange, other.onChange...)
 	c.onReload = append(c.onReload, other.onReload...)
+	c.onRestart = append(c.onRestart, other.onRestart...)
 	return c
 }
 

@@ -25,6 +25,7 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 	if n, err := b.refused(all); n > 0 && n == len(all) {
 		return err
 	}
+	b.restarts = policy.LossyRestarts(all)
 	w := &policyWatch{builder: b}
 	inForce, ok := policy.Newest(all)
 	if !ok && err == nil {
@@ -63,6 +64,9 @@ func (w *policyWatch) found(all []policy.Partition, err error) {
 	if err != nil {
 		w.log.Warn("looking up the policy in force", "error", err)
 		return
+	}
+	for _, restarted := range w.onRestart {
+		restarted(policy.LossyRestarts(all))
 	}
 	if inForce, ok := policy.Newest(all); ok && inForce.ID() != w.current {
 		w.refused = !w.followPolicy(inForce, w.current)

@@ -75,6 +75,7 @@ type Partition struct {
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
 	masters        string            // under which all frames since the snapshot were checked
+	lossyAt        schemas.Millis    // the log time of the last lossy restart; 0: there was none
 	keptEpoch      uint32            // the log epoch of the rules written last; 0: none were
 	newPolicies    bool              // users may be judged by policies that the topic policies lacks
 }
@@ -250,7 +251,7 @@ func (p *Partition) Checkpoint() string {
 		p.snapshots.named, p.snapshots.capture = schemas.SnapshotName{}, nil // other frames counted until now
 	}
 	c := p.machine.Checkpoint()
-	c.TopicID, c.Masters, c.Snapshot = p.topicID, strings.Fields(p.masters), p.snapshots.named
+	c.TopicID, c.Masters, c.Snapshot, c.LossyAt = p.topicID, strings.Fields(p.masters), p.snapshots.named, p.lossyAt
 	return c.Encode()
 }
 

@@ -169,6 +169,8 @@ func (p *Partition) restoreLossy(ctx context.Context, at stream.Assignment, c *s
 	kind := "lossy"
 	if c == nil && epoch == 0 {
 		kind = "new"
+	} else {
+		p.lossyAt = max(1, p.machine.LogTime())
 	}
 	p.config.Metrics.Restores.WithLabelValues(kind).Inc()
 	if p.names != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/detector/snapshot"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -235,6 +236,18 @@ func TestMetricsSayHowOldAndLargeASnapshotIsAndHowAPartitionWasRestored(t *testi
 	l.restore(next, metadata)
 	if got := testutil.ToFloat64(l.p.config.Metrics.Restores.WithLabelValues("lossy")); got != 1 {
 		t.Errorf("%v restores from statuses", got)
+	}
+	lossyAt := func() schemas.Millis { return must.Get(schemas.DecodeCheckpoint(l.p.Checkpoint()))(t).LossyAt }
+	want := must.Get(schemas.DecodeCheckpoint(metadata))(t).LogTime
+	if at := lossyAt(); at != want {
+		t.Errorf("the commit says that the state was lost at %v, want %v", at, want)
+	}
+	for i := range schemas.Millis(20) {
+		l.write(start+20_000+1000*i, schemas.AppendTick(nil))
+	}
+	l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+	if at := lossyAt(); at != want || testutil.ToFloat64(l.p.config.Metrics.Restores.WithLabelValues("snapshot")) != 1 {
+		t.Errorf("an exact restart after it says %v", at)
 	}
 }
 

@@ -46,6 +46,7 @@ func (p *Partition) head(s *snapshot.Codec) {
 	snapshot.Number(s, &p.next)
 	s.Flag(&p.announcePolicy)
 	snapshot.Number(s, &p.keptEpoch)
+	snapshot.Number(s, &p.lossyAt)
 	p.walkCounted(s)
 	own := p.config.Users.Pipeline()
 	is := own.IDs + own.Fingerprint

@@ -30,6 +30,9 @@ type Checkpoint struct {
 	// Masters are the fingerprints of those under which the detector takes heartbeats; none: it takes
 	// heartbeats that are not signed.
 	Masters []string
+	// LossyAt is the log time at which the state was made of statuses, last; 0: never. Gateways then say again which
+	// connections are open.
+	LossyAt Millis
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -81,7 +84,8 @@ func (c *Checkpoint) BaseOf(epoch uint32) (offset int64, known bool) {
 
 // Encode returns the metadata text.
 func (c *Checkpoint) Encode() string {
-	m := pb.Checkpoint{Schema: messageVersion, LogEpoch: c.LogEpoch, TopicId: c.TopicID[:], LogTimeMs: int64(c.LogTime)}
+	m := pb.Checkpoint{Schema: messageVersion, LogEpoch: c.LogEpoch, TopicId: c.TopicID[:], LogTimeMs: int64(c.LogTime),
+		LossyAtMs: int64(c.LossyAt)}
 	for _, b := range c.Bases {
 		m.Bases = append(m.Bases, &pb.EpochBase{LogEpoch: b.LogEpoch, Offset: b.Offset})
 	}
@@ -108,7 +112,7 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 	if err := decode("checkpoint", value, &m, m.GetSchema); err != nil {
 		return nil, fmt.Errorf("reading the checkpoint %q: %w", text, err)
 	}
-	c := &Checkpoint{LogEpoch: m.LogEpoch, LogTime: Millis(m.LogTimeMs)}
+	c := &Checkpoint{LogEpoch: m.LogEpoch, LogTime: Millis(m.LogTimeMs), LossyAt: Millis(m.LossyAtMs)}
 	copy(c.TopicID[:], m.TopicId)
 	for _, b := range m.Bases {
 		c.Bases = append(c.Bases, EpochBase{LogEpoch: b.GetLogEpoch(), Offset: b.GetOffset()})

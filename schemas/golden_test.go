@@ -143,6 +143,7 @@ func anyPolicy() Policy {
 func fullCheckpoint() Checkpoint {
 	c := anyCheckpoint()
 	c.Bases = []EpochBase{{LogEpoch: 2, Offset: 0}, {LogEpoch: 3, Offset: 1 << 41}}
+	c.LossyAt = 1_763_700_001_000
 	c.Policy = PolicyInForce{Offset: 950, At: 1_763_700_002_000, Policy: anyPolicy()}
 	return c
 }

@@ -155,6 +155,9 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	partitions, err := producer.Partitions(ctx, schemas.Heartbeats)
+	if err == nil {
+		_, err = producer.Partitions(ctx, schemas.Gateways)
+	}
 	if err != nil {
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
@@ -176,6 +179,7 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 		of.close()
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
+	g.buffer.Restarted(policy.LossyRestarts(all))
 	rotate := func(ctx context.Context) { cluster.Keys.Follow(ctx, keysEvery, c.Log) }
 	if kafka.IsUnauthorized(lookErr) {
 		c.Log.Warn("the policy in force is unknown, so the gateway uses its own settings: allow its Kafka user to describe the detector's group",
@@ -188,6 +192,7 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 			if err != nil {
 				c.Log.Warn("looking up the policy in force", "gateway", c.ID, "error", err)
 			}
+			g.buffer.Restarted(policy.LossyRestarts(all))
 			if inForce, ok := policy.Newest(all); ok {
 				g.change(func() { g.inForce = inForce })
 			}

@@ -144,6 +144,26 @@ func TestOpenConnectionsAreToldAgainAfterAGapInWhichTheGatewayMayBeLost(t *testi
 	}
 }
 
+func TestOpenConnectionsAreToldAgainWhereADetectorHasLostThem(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(g gateway) {
+		p := schemas.PartitionOf(1, partitions)
+		g.Restarted(map[int32]schemas.Millis{p: 7})
+		must.Do(t, g.Hold(1, nil, 7, schemas.Mobile, 0))
+		for i, c := range []struct {
+			at   map[int32]schemas.Millis
+			rows int
+		}{{map[int32]schemas.Millis{p: 7, p + 1: 9}, 1}, {nil, 1}, {map[int32]schemas.Millis{p: 8, partitions + 1: 9}, 2}, {map[int32]schemas.Millis{p: 8}, 2}} {
+			pass(5 * time.Second)
+			g.Restarted(c.at)
+			pass(2 * time.Second)
+			if rows := len(g.log.Beats()); rows != c.rows {
+				t.Errorf("%d rows after look %d, want %d", rows, i, c.rows)
+			}
+		}
+	})
+}
+
 func TestAfterAnOutageTheNewestReportsArriveWithTrueAges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(g gateway) {

@@ -251,7 +251,7 @@ func (q *Queue) lose(heard time.Duration, i int32) {
 
 // tellAgainAfter is after how long without a report an open connection is told again, in case that the detector has
 // lost its state.
-const tellAgainAfter = 2 * time.Minute
+const tellAgainAfter = 30 * time.Minute
 
 // tellAgainAfter is when the connection of a slot is told again. Those that were told together are not told again
 // together.

@@ -19,7 +19,8 @@ import (
 type Partition struct {
 	ID int32
 	schemas.PolicyInForce
-	masters []string // schemas.Checkpoint.Masters
+	masters []string       // schemas.Checkpoint.Masters
+	lossyAt schemas.Millis // schemas.Checkpoint.LossyAt
 }
 
 // InForce is the policy in force in each partition for which the detector's group has
@@ -32,11 +33,20 @@ func InForce(ctx context.Context, cluster kafka.Config) ([]Partition, error) {
 	var all []Partition
 	for id, c := range checkpoints {
 		if c.Policy != (schemas.PolicyInForce{}) {
-			all = append(all, Partition{id, c.Policy, c.Masters})
+			all = append(all, Partition{id, c.Policy, c.Masters, c.LossyAt})
 		}
 	}
 	slices.SortFunc(all, func(a, b Partition) int { return int(a.ID) - int(b.ID) })
 	return all, nil
+}
+
+// LossyRestarts are the log times of the last lossy restarts of partitions; 0: there was none.
+func LossyRestarts(all []Partition) map[int32]schemas.Millis {
+	restarts := make(map[int32]schemas.Millis, len(all))
+	for _, p := range all {
+		restarts[p.ID] = p.lossyAt
+	}
+	return restarts
 }
 
 // Newest is the policy that came into force last, of several the one of the first partition;

@@ -567,7 +567,9 @@ type Checkpoint struct {
 	Snapshot *SnapshotName `protobuf:"bytes,12,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// The fingerprints of the masters under which this detector takes heartbeats, the one that signs
 	// first. None: it takes heartbeats that are not signed.
-	Masters       []uint32 `protobuf:"fixed32,17,rep,packed,name=masters,proto3" json:"masters,omitempty"`
+	Masters []uint32 `protobuf:"fixed32,17,rep,packed,name=masters,proto3" json:"masters,omitempty"`
+	// The log time at which the state was made of statuses, last; 0: never. Who holds connections then says so again.
+	LossyAtMs     int64 `protobuf:"varint,18,opt,name=lossy_at_ms,json=lossyAtMs,proto3" json:"lossy_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,6 +672,13 @@ func (x *Checkpoint) GetMasters() []uint32 {
 		return x.Masters
 	}
 	return nil
+}
+
+func (x *Checkpoint) GetLossyAtMs() int64 {
+	if x != nil {
+		return x.LossyAtMs
+	}
+	return 0
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -907,7 +916,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x11withheld_until_ms\x18\x0e \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x0f \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x10 \x01(\tR\x04name\x12$\n" +
-	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\"\xa7\x03\n" +
+	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\"\xc7\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -921,7 +930,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	" \x03(\v2\x17.stillhere.v1.EpochBaseR\x05bases\x123\n" +
 	"\x06policy\x18\v \x01(\v2\x1b.stillhere.v1.PolicyInForceR\x06policy\x126\n" +
 	"\bsnapshot\x18\f \x01(\v2\x1a.stillhere.v1.SnapshotNameR\bsnapshot\x12\x18\n" +
-	"\amasters\x18\x11 \x03(\aR\amastersB\x0e\n" +
+	"\amasters\x18\x11 \x03(\aR\amasters\x12\x1e\n" +
+	"\vlossy_at_ms\x18\x12 \x01(\x03R\tlossyAtMsB\x0e\n" +
 	"\f_producer_idB\x11\n" +
 	"\x0f_producer_epoch\"@\n" +
 	"\tEpochBase\x12\x1b\n" +

@@ -19,16 +19,16 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4700, 2200},
+	"app":      {4750, 2200},
 	"bench":    {0, 2200},
-	"client":   {1150, 1150},
+	"client":   {1200, 1150},
 	"cmd":      {6250, 1900},
 	"console":  {2450, 950},
 	"deploy":   {800, 750},
-	"detector": {6950, 3700},
+	"detector": {6950, 3750},
 	"fanout":   {6600, 7200},
 	"ingest":   {2350, 2500},
-	"internal": {15900, 14100},
+	"internal": {15950, 14100},
 	"lastseen": {8600, 8350},
 	"schemas":  {3150, 2200},
 	"test":     {0, 29550},
