@@ -59,7 +59,7 @@ func HelmValues(out io.Writer, p *Plan) error {
 	line("    resources: %s", resources(p.get("ingest", "cores")/ingest, podBase+sockets/ingest))
 	line("    autoscaling: {minReplicas: %.0f, maxReplicas: %.0f, sockets: %.0f}", math.Max(zones, math.Ceil(ingest/4)),
 		math.Ceil(ingest*1.5), p.Units.Units["sockets_per_node"].Value*0.8)
-	line("  detector: # heartbeats: %s", figure("load", "heartbeats"))
+	line("  detector: # heartbeats: %s", figure("load", "rows of heartbeats"))
 	line("    replicas: %.0f", detectors)
 	line("    resources: %s", resources(p.get("detector", "cores")/detectors, 2*podBase+users/detectors))
 	for _, role := range []struct {

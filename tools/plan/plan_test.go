@@ -58,13 +58,14 @@ func TestMoreOfAnythingNeverNeedsOrCostsLess(t *testing.T) {
 func TestSmallPlansAreThoseOfPaperAndPencil(t *testing.T) {
 	t.Parallel()
 	w := workload(864_000)
-	w.Devices, w.Peak, w.InUse, w.Heartbeat = 1, 1, 1, 10*time.Second
+	w.Devices, w.Peak, w.InUse, w.Heartbeat, w.Held = 1, 1, 1, 10*time.Second, 0
 	p := compute(t, w)
 	for _, c := range []struct {
 		part, name string
 		want       float64
 	}{
-		{"load", "heartbeats", 86_400},
+		{"load", "heartbeats, or answers to pings", 86_400},
+		{"load", "rows of heartbeats", 86_400},
 		{"load", "changes at the peak", 200},
 		{"load", "deliveries at the peak", 12_000},
 		{"load", "frames to watchers at the peak", 400},
@@ -84,6 +85,10 @@ func TestSmallPlansAreThoseOfPaperAndPencil(t *testing.T) {
 		if got := get(p, c.part, c.name); math.Abs(got-c.want) > c.want*1e-9 {
 			t.Errorf("%s, %s: %g, want %g", c.part, c.name, got, c.want)
 		}
+	}
+	w.Held = 0.5
+	if got, want := get(compute(t, w), "load", "rows of heartbeats"), 43_200+0.5*(400+864_000/2250.0); math.Abs(got-want) > 1e-6 {
+		t.Errorf("with half of them held there are %g rows a second, want %g", got, want)
 	}
 	sum := 0.0
 	for _, l := range p.Lines {
@@ -144,7 +149,9 @@ func TestBadWorkloadsAndFilesAreRefusedWithTheFieldNamed(t *testing.T) {
 func TestTheTablesOfTheCapacityPageAreWhatTheCommandPrints(t *testing.T) {
 	t.Parallel()
 	var table bytes.Buffer
-	must.Do(t, plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6))))
+	beating := workload(500e6)
+	beating.Held = 0
+	must.Do(t, plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6)), compute(t, beating)))
 	const begin, end = "<!-- plan -->\n", "<!-- end of plan -->\n"
 	path := filepath.Join("..", "..", "deploy", "CAPACITY.md")
 	page := must.Get(os.ReadFile(path))(t)

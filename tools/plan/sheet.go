@@ -11,8 +11,11 @@ const (
 	// heartbeatsKept and deliveriesKept are the retention of these topics, in seconds.
 	heartbeatsKept, deliveriesKept = 15 * 60.0, day
 
-	topics        = 5.0
-	changeReaders = 3.0 // of transitions: Postgres, Redis, fan-out
+	topics = 5.0
+	// rowsAChange are the rows about held devices for a change that is published: other devices change, too. toldAgain is
+	// after how many seconds an open connection is reported once more, on average (internal/coalesce).
+	rowsAChange, toldAgain = 2, 37.5 * 60
+	changeReaders          = 3.0 // of transitions: Postgres, Redis, fan-out
 )
 
 // unitNames are the unit costs that Compute needs.
@@ -30,7 +33,8 @@ type sheet struct {
 	plan *Plan
 	part string // of the lines that are added
 
-	beats, changes, delivered, frames, reads   float64 // a second
+	pings, rows                                float64 // a second, of devices
+	changes, delivered, frames, reads          float64 // a second
 	partitions, records                        float64
 	heartbeatBytes, changeBytes, deliveryBytes float64 // a second, into Kafka
 	ingestNodes, detectorNodes, brokers        float64
@@ -73,7 +77,7 @@ func (s *sheet) atPeak(aDay Quantity) float64 {
 func (s *sheet) load() {
 	s.part = "load"
 	w := &s.plan.Workload
-	s.beats = s.add("heartbeats", s.devices()/w.Heartbeat.Seconds(), "/s", "users × devices ÷ heartbeat")
+	s.pings = s.add("heartbeats, or answers to pings", s.devices()/w.Heartbeat.Seconds(), "/s", "users × devices ÷ heartbeat")
 	s.changes = s.add("changes at the peak", s.atPeak(w.ChangesPerDay), "/s",
 		"users × changes a day ÷ 86,400 s × peak")
 	s.delivered = s.add("deliveries at the peak", s.changes*float64(w.Follows)*w.Present, "/s",
@@ -81,6 +85,8 @@ func (s *sheet) load() {
 	s.frames = s.add("frames to watchers at the peak", s.changes*w.Watchers, "/s", "changes × watchers")
 	s.reads = s.add("batch reads of 50 at the peak", s.atPeak(w.ReadsPerDay), "/s",
 		"users × reads a day ÷ 86,400 s × peak")
+	s.rows = s.add("rows of heartbeats", s.pings*(1-w.Held)+w.Held*(rowsAChange*s.changes+s.devices()/toldAgain), "/s",
+		"heartbeats × (1 − held) + held × (2 × changes + users × devices ÷ 37.5 min)")
 }
 
 func (s *sheet) ingest() {
@@ -89,7 +95,7 @@ func (s *sheet) ingest() {
 		"users ÷ users_per_partition, up to a power of two, at least 4")
 	s.part = "ingest"
 	sockets := s.add("sockets", s.devices(), "", "users × devices")
-	cores := s.add("cores", s.cores(s.beats, "ingest_beat")+s.cores(s.frames, "live_frame"), "",
+	cores := s.add("cores", s.cores(s.pings, "ingest_beat")+s.cores(s.frames, "live_frame"), "",
 		"(heartbeats × ingest_beat + frames × live_frame) ÷ in use")
 	memory := s.add("memory of sockets", sockets*s.unit("socket_bytes"), "B", "sockets × socket_bytes")
 	bySockets := math.Ceil(sockets / s.unit("sockets_per_node"))
@@ -99,11 +105,11 @@ func (s *sheet) ingest() {
 
 func (s *sheet) detector() {
 	s.part = "detector"
-	s.records = s.add("records of heartbeats", math.Min(s.beats, s.ingestNodes*s.partitions), "/s",
-		"ingest nodes × partitions a second, at most one a heartbeat")
-	cores := s.cores(s.beats, "detector_beat") + s.cores(s.records, "detector_record") +
+	s.records = s.add("records of heartbeats", math.Min(s.rows, s.ingestNodes*s.partitions), "/s",
+		"ingest nodes × partitions a second, at most one a row")
+	cores := s.cores(s.rows, "detector_beat") + s.cores(s.records, "detector_record") +
 		s.cores(s.changes, "detector_transition")
-	s.add("cores", cores, "", "(heartbeats × detector_beat + records × detector_record + "+
+	s.add("cores", cores, "", "(rows × detector_beat + records × detector_record + "+
 		"changes × detector_transition) ÷ in use")
 	memory := s.add("memory of users", s.devices()*s.unit("detector_user_bytes"), "B",
 		"users × devices × detector_user_bytes")
@@ -115,8 +121,8 @@ func (s *sheet) kafka() {
 	s.part = "kafka"
 	w := &s.plan.Workload
 	replicas := float64(w.Replication)
-	s.heartbeatBytes = s.add("heartbeats in", s.beats*s.unit("beat_bytes")+s.records*s.unit("record_bytes"), "B/s",
-		"heartbeats × beat_bytes + records × record_bytes")
+	s.heartbeatBytes = s.add("heartbeats in", s.rows*s.unit("beat_bytes")+s.records*s.unit("record_bytes"), "B/s",
+		"rows × beat_bytes + records × record_bytes")
 	s.changeBytes = s.add("transitions and statuses in",
 		s.changes*(s.unit("transition_bytes")+s.unit("status_bytes")), "B/s",
 		"changes × (transition_bytes + status_bytes)")

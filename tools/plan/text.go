@@ -29,7 +29,11 @@ func Text(out io.Writer, plans ...*Plan) error {
 	var b strings.Builder
 	b.WriteString("| part | what |")
 	for _, p := range plans {
-		fmt.Fprintf(&b, " %s users |", strings.ReplaceAll(strings.TrimSpace(short(float64(p.Workload.Users))), " ", ""))
+		fmt.Fprintf(&b, " %s users", strings.ReplaceAll(strings.TrimSpace(short(float64(p.Workload.Users))), " ", ""))
+		if p.Workload.Held < 1 {
+			fmt.Fprintf(&b, ", held %g", p.Workload.Held)
+		}
+		b.WriteString(" |")
 	}
 	rule := "|---|---|" + strings.Repeat("---:|", len(plans)) + "---|"
 	b.WriteString(" from |\n" + rule + "\n")

@@ -18,6 +18,7 @@ type Workload struct {
 	Registered    Quantity      `json:"registered"`      // with a row in Postgres; 0: as many as Users
 	Heartbeat     time.Duration `json:"heartbeat"`       // between two beats of a device
 	Devices       float64       `json:"devices"`         // of a user
+	Held          float64       `json:"held"`            // share of devices whose connections gateways hold; the others beat
 	ChangesPerDay Quantity      `json:"changes_per_day"` // published, of a user
 	Follows       Quantity      `json:"follows"`         // followers of a user
 	ReadsPerDay   Quantity      `json:"reads_per_day"`   // batch reads of 50, of a user
@@ -32,7 +33,7 @@ type Workload struct {
 
 // Usual is the workload of that many users, from which Set departs.
 func Usual(users Quantity) Workload {
-	return Workload{Users: users, Heartbeat: 15 * time.Second, Devices: 1.3, ChangesPerDay: 20, Follows: 200, ReadsPerDay: 20,
+	return Workload{Users: users, Heartbeat: 15 * time.Second, Devices: 1.3, Held: 1, ChangesPerDay: 20, Follows: 200, ReadsPerDay: 20,
 		Watchers: 2, Present: 0.3, Peak: 3, Replication: 3, LogDays: 30, AuditDays: 400, InUse: 0.5}
 }
 
@@ -45,8 +46,9 @@ type number struct {
 func (w *Workload) numbers() []number {
 	return []number{
 		{"registered", "users who have a last seen; 0: as many as --users", &w.Registered},
-		{"heartbeat", "time between two heartbeats of a device", &w.Heartbeat},
+		{"heartbeat", "time between two heartbeats of a device, or pings of a socket", &w.Heartbeat},
 		{"devices", "devices of a user", &w.Devices},
+		{"held", "share of devices whose connections gateways hold, as sockets do; the others send heartbeats", &w.Held},
 		{"changes-per-day", "published changes of a user in a day", &w.ChangesPerDay},
 		{"follows", "followers of a user", &w.Follows},
 		{"reads-per-day", "batch reads of 50 users, by a user in a day", &w.ReadsPerDay},
@@ -110,6 +112,7 @@ func (w *Workload) Validate() error {
 		{"registered", w.Registered == 0 || w.Registered >= w.Users, "0 or at least users"},
 		{"heartbeat", w.Heartbeat >= time.Second && w.Heartbeat <= 24*time.Hour, "between 1s and 24h"},
 		{"devices", w.Devices >= 1 && w.Devices <= 32, "between 1 and 32"},
+		{"held", w.Held >= 0 && w.Held <= 1, "between 0 and 1"},
 		{"changes-per-day", w.ChangesPerDay <= 1e5, "at most 100k"},
 		{"follows", w.Follows <= 1e9, "at most 1G"},
 		{"reads-per-day", w.ReadsPerDay <= 1e6, "at most 1M"},
