@@ -83,15 +83,17 @@ func (g *Gateways) Take(r *schemas.Record) error {
 
 // lease calls write with what a partition has to be told of the gateways that it knows. A process is silent after two
 // frames that did not come: early enough for its lease to end before it is lost, and before it is not known any more.
-// Where the topic stands still, whoever is remembered counts as heard: its process may have started since.
-func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.FrameHead)) {
+// Where the topic stands still, whoever is remembered counts as heard: its process may have started since. It returns
+// for how long the topic does.
+func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.FrameHead)) time.Duration {
 	quiet := min(max(schemas.Millis(m.Policy().Policy.GatewaySilence.Milliseconds())*2/5, quietLeast), GatewaysSince/2)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.log != g.looked || g.since.IsZero() {
 		g.looked, g.since = g.log, now
 	}
-	still := now.Sub(g.since) >= stillAfter
+	age := now.Sub(g.since)
+	still := age >= stillAfter
 	for id, processes := range m.Gateways {
 		h, known := g.known[id]
 		heard, newest := known && g.now-h.at < quiet, schemas.Millis(0)
@@ -117,6 +119,7 @@ func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.
 			write(schemas.FrameHead{Gateway: id, GatewayEpoch: h.epoch, Leased: true, Draining: h.draining})
 		}
 	}
+	return age
 }
 
 // stillAfter is after how long without a record the topic stands still: less than the default gateway_silence.
@@ -140,8 +143,9 @@ func (p *Partition) lease(out *stream.Outbox) {
 		return
 	}
 	p.leasedAt = now
-	p.config.Gateways.lease(p.machine, now, func(head schemas.FrameHead) {
+	age := p.config.Gateways.lease(p.machine, now, func(head schemas.FrameHead) {
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
 			Value: schemas.AppendFrame(nil, head, nil)})
 	})
+	p.config.Metrics.GatewaysStill.Set(age.Seconds())
 }

@@ -22,6 +22,7 @@ type Metrics struct {
 	DuplicateFrames prometheus.Counter
 	GatewaysLost    prometheus.Counter
 	GatewaysDrained prometheus.Counter
+	GatewaysStill   prometheus.Gauge
 	CohortReturned  prometheus.Counter
 	CohortReleased  prometheus.Counter
 	Unknown         prometheus.Counter
@@ -65,6 +66,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		LostFrames:      counter("lost_frames", "Frames missing in the sequences of gateways."),
 		DuplicateFrames: counter("duplicate_frames", "Duplicate frames, which do not count."),
 		GatewaysLost:    counter("gateways_lost", "Gateways lost, per partition in which they had users."),
+		GatewaysStill: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_gateways_still_seconds",
+			Help: "Time since the last record of the topic gateways. Meanwhile no gateway with a lease is lost."}),
 		CohortReturned:  counter("cohort_returned", "Devices of lost gateways that were heard again in time."),
 		CohortReleased:  counter("cohort_released", "Devices of lost gateways that did not return in time and were released."),
 		GatewaysDrained: counter("gateways_drained", "Gateways that stopped as planned, per partition in which they had users."),
