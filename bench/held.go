@@ -18,9 +18,6 @@ import (
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
 
-// heldGateways is how many gateways share the users of bench held.
-const heldGateways = 100
-
 // held compares users who beat every 15 s with users whose gateways hold their connections, while nothing changes:
 // what gateways write, and what that costs them, the brokers (with --broker-pids) and the detector, each in a process of
 // its own. Nobody may change meanwhile.
@@ -29,7 +26,8 @@ func (l *lab) held(t *loadtest.T) {
 		rig := t.Rig()
 		d := rig.Detector(liveness.Defaults(), nil)
 		d.Assigned()
-		g := t.Start("gateways", told{Kafka: rig.Kafka.Brokers, Prefix: rig.Kafka.Prefix, Users: t.Users, Partitions: t.Partitions, Held: way == "held"})
+		g := t.Start("gateways", told{Kafka: rig.Kafka.Brokers, Prefix: rig.Kafka.Prefix,
+			Users: t.Users, Gateways: l.Gateways, Partitions: t.Partitions, Held: way == "held"})
 		var wrote written
 		g.Hear(&wrote)
 		t.Until(func() string { return fmt.Sprintf("everybody comes online: %d changes", published(t, rig)) },
@@ -57,7 +55,7 @@ func (l *lab) held(t *loadtest.T) {
 		t.Check(g.Close())
 		t.Check(d.Stop())
 	}
-	t.Note(fmt.Sprintf("%d users through %d gateways, %d partitions.", t.Users, heldGateways, t.Partitions))
+	t.Note(fmt.Sprintf("%d users through %d gateways, %d partitions.", t.Users, l.Gateways, t.Partitions))
 }
 
 // published is how many transitions there are.
@@ -84,6 +82,7 @@ type told struct {
 	Kafka      []string
 	Prefix     string
 	Users      int
+	Gateways   int
 	Partitions int32
 	Held       bool
 }
@@ -117,7 +116,7 @@ func gateways(out io.Writer, in io.Reader) error {
 	}
 	log := &counting{Producer: producer}
 	var all []*beat.Buffer
-	for i := range heldGateways {
+	for i := range of.Gateways {
 		b, err := beat.New(beat.Config{GatewayID: schemas.GatewayID("gw-" + strconv.Itoa(i)), Partitions: of.Partitions}, log)
 		if err != nil {
 			return err
@@ -132,7 +131,7 @@ func gateways(out io.Writer, in io.Reader) error {
 		const turns = 150 // in 15 s
 		for turn := 0; !of.Held || turn < turns; turn++ {
 			for i := turn % turns; i < of.Users; i += turns {
-				if err := report(all[i/turns%heldGateways], schemas.UserID(i+1), nil, device, schemas.Mobile, 0); err != nil {
+				if err := report(all[i/turns%of.Gateways], schemas.UserID(i+1), nil, device, schemas.Mobile, 0); err != nil {
 					return err
 				}
 			}

@@ -36,6 +36,7 @@ type lab struct {
 	Postgres   string `help:"Postgres to measure on. Bench sink makes databases there and drops them, and starts a private server when it is left out; bench fanout keeps its graph there for the next run, in SQLite when it is left out."`
 	Sockets    int    `help:"Bench live: how many sockets watch one user." default:"100000"`
 	BrokerPIDs []int  `name:"broker-pids" help:"Bench broker: the process ids of all brokers, which must be on this machine."`
+	Gateways   int    `help:"Bench held: how many gateways share the users." default:"100"`
 	PerProcess int    `help:"Bench live: how many sockets a process holds; it needs as many open files (ulimit -n), and 1,000 more." default:"18000"`
 }
 
