@@ -35,7 +35,8 @@ type load struct {
 type loadGateway struct {
 	head     schemas.FrameHead
 	sequence [stormPartitions]uint64
-	alive    time.Time // when it last told all partitions that it is
+	leased   bool      // it tells the topic gateways that it is, not all partitions
+	alive    time.Time // when it last did
 	named    map[schemas.UserID]bool
 }
 
@@ -55,7 +56,7 @@ func (s *storm) loadUntil(calm <-chan struct{}) <-chan struct{} {
 	}
 	for i := range 4 {
 		l.gateways = append(l.gateways, &loadGateway{head: schemas.FrameHead{Gateway: schemas.GatewayID(fmt.Sprint("gw-", i)), GatewayEpoch: schemas.MillisOf(time.Now())},
-			named: map[schemas.UserID]bool{}})
+			leased: i%2 == 0, named: map[schemas.UserID]bool{}})
 	}
 	l.gateways = append(l.gateways, &loadGateway{named: map[schemas.UserID]bool{}}) // beats that come through none
 	done := make(chan struct{})
@@ -102,22 +103,27 @@ func (l *load) step() {
 			l.frame(g, p, true, nil)
 		}
 	case n < 17 && g.head.Gateway != "": // a gateway comes back as another process
-		*g = loadGateway{head: schemas.FrameHead{Gateway: g.head.Gateway, GatewayEpoch: schemas.MillisOf(time.Now())}, named: map[schemas.UserID]bool{}}
+		*g = loadGateway{head: schemas.FrameHead{Gateway: g.head.Gateway, GatewayEpoch: schemas.MillisOf(time.Now())}, leased: g.leased, named: map[schemas.UserID]bool{}}
 	case n < 18 && l.names != nil:
 		l.policies(p)
 	default:
-		l.frame(g, p, false, l.rows(p))
+		l.frame(g, p, false, l.rows(g, p))
 	}
 	if g.head.Gateway != "" && time.Since(g.alive) >= aliveEvery {
 		g.alive = time.Now()
 		for p := range int32(stormPartitions) {
-			l.frame(g, p, false, nil)
+			if !g.leased {
+				l.frame(g, p, false, nil)
+			}
+		}
+		if g.leased {
+			l.write(schemas.Outgoing{Topic: schemas.Gateways, Value: schemas.AppendFrame(nil, g.head, nil)})
 		}
 	}
 }
 
 // rows are what a gateway heard of some users of a partition.
-func (l *load) rows(p int32) []schemas.Beat {
+func (l *load) rows(g *loadGateway, p int32) []schemas.Beat {
 	rows := make([]schemas.Beat, 1+l.random.IntN(10))
 	for i := range rows {
 		b := schemas.Beat{User: l.users[p][l.random.IntN(len(l.users[p]))], Device: schemas.DeviceID(1 + l.random.IntN(3)), Bye: l.random.IntN(12) == 0}
@@ -130,6 +136,10 @@ func (l *load) rows(p int32) []schemas.Beat {
 		}
 		if l.random.IntN(4) == 0 {
 			b.Idle = schemas.Millis(l.random.IntN(6000))
+		}
+		if g.head.Gateway != "" && l.random.IntN(3) == 0 {
+			b.Connection = schemas.ConnectionID(1 + l.random.IntN(3))
+			b.Lost = !b.Bye && l.random.IntN(4) == 0
 		}
 		rows[i] = b
 	}
@@ -148,8 +158,12 @@ func (l *load) frame(g *loadGateway, p int32, draining bool, rows []schemas.Beat
 }
 
 func (l *load) append(p int32, value []byte) {
+	l.write(schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p, Value: value})
+}
+
+func (l *load) write(out schemas.Outgoing) {
 	l.waiting.Add(1)
-	l.producer.Append(context.Background(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p, Value: value}, func(err error) {
+	l.producer.Append(context.Background(), out, func(err error) {
 		if err != nil {
 			l.Errorf("writing heartbeats: %v", err)
 		}
