@@ -261,7 +261,7 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		}
 		defer func() { must.Do(s.T, sources.Close()) }()
 		nothing := func(*schemas.Record) error { return nil }
-		topics := []schemas.Topic{schemas.Heartbeats, schemas.Statuses, schemas.Snapshots}
+		topics := []schemas.Topic{schemas.Heartbeats, schemas.Gateways, schemas.Statuses, schemas.Snapshots}
 		if s.uses.Named {
 			topics = append(topics, schemas.Pipeline, schemas.Names)
 		}

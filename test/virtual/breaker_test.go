@@ -42,9 +42,13 @@ func (c *crowds) beatUntil(end schemas.Millis) {
 	}
 }
 
-// cutOff lets Kafka refuse what the gateways write to the heartbeats, or all that is written there.
+// cutOff lets Kafka refuse what says that the gateways are there, or all that is written to the heartbeats.
 func (c *crowds) cutOff(all bool) *kfake.FaultHandle {
-	return c.w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: schemas.Heartbeats.Name(schemas.DefaultPrefix),
+	topic := schemas.Gateways
+	if all {
+		topic = schemas.Heartbeats
+	}
+	return c.w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic.Name(schemas.DefaultPrefix),
 		Err: kerr.NotEnoughReplicas, Count: -1, When: func(r kmsg.Request) bool { return all || !onlyTicks(r) }})
 }
 
