@@ -131,7 +131,7 @@ func gateways(out io.Writer, in io.Reader) error {
 		const turns = 150 // in 15 s
 		for turn := 0; !of.Held || turn < turns; turn++ {
 			for i := turn % turns; i < of.Users; i += turns {
-				if err := report(all[i/turns%of.Gateways], schemas.UserID(i+1), nil, device, schemas.Mobile, 0); err != nil {
+				if err := report(all[uint64(i)*0x9e3779b97f4a7c15>>32%uint64(of.Gateways)], schemas.UserID(i+1), nil, device, schemas.Mobile, 0); err != nil {
 					return err
 				}
 			}
