@@ -19,7 +19,8 @@ func followGateways(ctx context.Context, p base) (*detector.Gateways, component,
 	c := closing("reader of the gateways", reader.Close)
 	topic := follow.Topic{Log: reader, Logger: p.log, Topic: schemas.Gateways,
 		Failing: "the topic gateways cannot be read: meanwhile no gateway with a lease is lost"}
-	if topic.Next, err = reader.OffsetSince(ctx, schemas.Gateways, 0, schemas.MillisOf(time.Now())-detector.GatewaysSince); err != nil {
+	since := schemas.MillisOf(time.Now()) - detector.GatewaysSince
+	if topic.Next, err = reader.OffsetSince(ctx, schemas.Gateways, 0, since); err != nil {
 		return nil, c, err
 	}
 	gateways := detector.NewGateways(p.cluster.Keys, schemas.Gateways.Name(p.cluster.WithDefaults().Prefix))

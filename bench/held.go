@@ -19,8 +19,8 @@ import (
 )
 
 // held compares users who beat every 15 s with users whose gateways hold their connections, while nothing changes:
-// what gateways write, and what that costs them, the brokers (with --broker-pids) and the detector, each in a process of
-// its own. Nobody may change meanwhile.
+// what gateways write, and what that costs them, the brokers (with --broker-pids) and the detector, each in a process
+// of its own. Nobody may change meanwhile.
 func (l *lab) held(t *loadtest.T) {
 	for _, way := range []string{"beating", "held"} {
 		rig := t.Rig()
@@ -49,7 +49,8 @@ func (l *lab) held(t *loadtest.T) {
 		t.Add(way+": records", float64(after.Records-before.Records)/seconds, "1/s").LessIsBetter()
 		t.Add(way+": bytes", float64(after.Bytes-before.Bytes)/seconds, "B/s").LessIsBetter()
 		for i, whose := range []string{"brokers", "detector", "gateways"} {
-			t.Add(way+": processor time of the "+whose, float64((usedThen[i]-used[i]).Milliseconds())/seconds, "ms/s").LessIsBetter()
+			took := float64((usedThen[i] - used[i]).Milliseconds())
+			t.Add(way+": processor time of the "+whose, took/seconds, "ms/s").LessIsBetter()
 		}
 		t.Add(way+": changes", float64(changedThen-changed), "").AtMost(0)
 		t.Check(g.Close())
@@ -110,7 +111,8 @@ func gateways(out io.Writer, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	producer, err := kafka.NewProducer(kafka.Config{Brokers: of.Kafka, Prefix: of.Prefix}, slog.New(slog.DiscardHandler), nil)
+	cluster := kafka.Config{Brokers: of.Kafka, Prefix: of.Prefix}
+	producer, err := kafka.NewProducer(cluster, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}
@@ -131,7 +133,8 @@ func gateways(out io.Writer, in io.Reader) error {
 		const turns = 150 // in 15 s
 		for turn := 0; !of.Held || turn < turns; turn++ {
 			for i := turn % turns; i < of.Users; i += turns {
-				if err := report(all[uint64(i)*0x9e3779b97f4a7c15>>32%uint64(of.Gateways)], schemas.UserID(i+1), nil, device, schemas.Mobile, 0); err != nil {
+				g := all[uint64(i)*0x9e3779b97f4a7c15>>32%uint64(of.Gateways)]
+				if err := report(g, schemas.UserID(i+1), nil, device, schemas.Mobile, 0); err != nil {
 					return err
 				}
 			}
