@@ -47,7 +47,7 @@ func (l *lab) benches() []loadtest.Bench {
 		{Name: "detector", What: "heartbeats from Kafka through the detector", Users: 1_000_000, Seconds: 4, Run: benchDetector},
 		loadtest.Pipeline,
 		{Name: "live", What: "from a beat to the frame on the sockets of those who watch", Users: 5_000, Seconds: 20, Run: l.live},
-		{Name: "held", What: "users whose connections gateways hold, against users who beat", Users: 1_000_000, Seconds: 60, Run: l.held},
+		{Name: "held", What: "connections that gateways hold, against heartbeats", Users: 1_000_000, Seconds: 60, Run: l.held},
 		{Name: "silence", What: "all users fall silent at once: how late each is found", Users: 1_000_000, Seconds: 6, Run: silence},
 		{Name: "rebuild", What: "Redis loses everything: time until answers are fresh, and what is answered meanwhile", Users: 1_000_000, Run: rebuild},
 		{Name: "reads", What: "the states of fifty users in one request of the API", Users: 100_000, Seconds: 5, Run: reads},
@@ -60,8 +60,8 @@ func (l *lab) benches() []loadtest.Bench {
 }
 
 // processes are what benches start in other processes of this program.
-var processes = map[string]func(io.Writer, io.Reader) error{"serve": loadtest.Serve, "node": node, "viewers": watch, "writer": write,
-	"gateways": gateways}
+var processes = map[string]func(io.Writer, io.Reader) error{
+	"serve": loadtest.Serve, "node": node, "viewers": watch, "writer": write, "gateways": gateways}
 
 func main() {
 	if len(os.Args) == 2 && processes[os.Args[1]] != nil {

@@ -89,7 +89,8 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 	s.gateways.tail = newTail("gateways", func(ctx context.Context, loaded func()) error {
 		both, ctx := errgroup.WithContext(ctx)
 		read := func(topic schemas.Topic, loaded func()) error {
-			return readTopic(ctx, s, "gateways", topic, framesOf(parts.Counts(topic)), gatewayTopic{s.gateways.set, topic}, loaded)
+			frames, set := framesOf(parts.Counts(topic)), gatewayTopic{s.gateways.set, topic}
+			return readTopic(ctx, s, "gateways", topic, frames, set, loaded)
 		}
 		// Who is there is known first, so no gateway is shown as lost meanwhile.
 		both.Go(func() error {

@@ -22,8 +22,8 @@ type Gateways struct {
 	now    schemas.Millis                     // since the first record, without what gaps have beyond gatewaysStep
 	swept  schemas.Millis                     // when known was looked through
 	known  map[schemas.GatewayID]heardProcess // at most maxGateways
-	looked schemas.Millis                     // log at the latest look, and by the clock of the process since when it is that
-	since  time.Time
+	looked schemas.Millis                     // log at the latest look
+	since  time.Time                          // since when it is that, by the clock of the process
 }
 
 // heardProcess is the newest process of a gateway that is heard.

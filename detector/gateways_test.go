@@ -78,7 +78,8 @@ func TestTheOwnerTellsAPartitionWhatChangesInTheLeasesOfItsGateways(t *testing.T
 	hears(false)
 	l.pass(1)
 	l.wants("") // no device of it is here
-	l.write(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: epoch}, []schemas.Beat{{User: 1, Device: 7, Connection: 1}}))
+	l.write(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: epoch},
+		[]schemas.Beat{{User: 1, Device: 7, Connection: 1}}))
 	for range 30 {
 		hears(false)
 		l.pass(2)

@@ -366,6 +366,7 @@ func (p *Partition) count() {
 // Close removes the partition from the metrics.
 func (p *Partition) Close() {
 	p.show(byState{})
+	p.config.Metrics.GatewaysStill.Set(0) // the next look of another partition shows it again
 	p.config.Metrics.tenantUsers.hide(p.id)
 	p.config.Metrics.noSnapshot(p.id)
 	p.refusing.end(p.config.Metrics)

@@ -111,7 +111,8 @@ func (f *Frame) Rows() int { return f.rows }
 
 // Control reports whether the frame is a control message rather than beats.
 func (f *Frame) Control() bool {
-	return f.Tick || f.Lease() || f.Draining || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
+	return f.Tick || f.Lease() || f.Draining ||
+		f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
 
 // Lease reports whether the frame begins or ends a lease.

@@ -169,7 +169,9 @@ func TestAFrameIsWhatItWasLastDecodedFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := len(g.want.Beats)
-		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.Leased || g.want.LeaseEnded != 0 || g.want.VisibilityUser != 0 || g.want.ErasedUser != 0 || g.want.Policy != nil || g.want.TenantPolicy != nil) {
+		control := g.want.Tick || g.want.Draining || g.want.Leased || g.want.LeaseEnded != 0 || g.want.VisibilityUser != 0 ||
+			g.want.ErasedUser != 0 || g.want.Policy != nil || g.want.TenantPolicy != nil
+		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != control {
 			t.Errorf("%s: %d rows, tick %v, control %v", g.name, f.Rows(), f.Tick, f.Control())
 		}
 		for i := range want {

@@ -156,7 +156,8 @@ func beforeTheMAC(value []byte) ([]byte, bool) {
 
 // usedFor are frames that a Frame was used for before.
 var usedFor = [][]byte{AppendErasure(nil, 42, Name{"acme", "a"}, 7, 5, true), AppendVisibility(nil, 42, Nobody),
-	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, LeaseEnded: 1}, nil), AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, Leased: true}, nil),
+	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, LeaseEnded: 1}, nil),
+	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, Leased: true}, nil),
 	AppendPolicy(nil, DefaultPolicy()), AppendTenantPolicy(nil, TenantPolicy{Tenant: "acme"}), encode(&pb.Frame{Version: 1, GatewayId: "g", GatewayEpochMs: 1, Sequence: 1, UserId: []int64{1}, DeviceId: []uint32{1}, DeviceKind: []pb.DeviceKind{1},
 		BeatKind: []pb.BeatKind{1}, AgeMs: []uint32{1}, IdleMs: []uint32{1}, Draining: true, Tick: true, Forwarded: true, ForwardedAtMs: 1, SealedAtMs: 1,
 		Named: []*pb.NamedRow{{Tenant: "t", Name: "n"}}, KeyId: "k", Mac: make([]byte, 16)})}
@@ -172,7 +173,8 @@ func byHand(value []byte) (contents, error) {
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
 		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, Begins: f.Begins, Ends: f.Ends,
-		Leased: f.Leased, LeaseEnded: f.LeaseEnded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
+		Leased: f.Leased, LeaseEnded: f.LeaseEnded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility,
+		Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
 		VisibilityName: f.VisibilityName,
 		KeyID:          string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed), SealedAt: f.SealedAt}

@@ -167,7 +167,9 @@ func (s walk) gateways(g *gateways) {
 			}
 		}
 	}
-	slices.SortFunc(epochs[list:], func(a, b epoch) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.epoch, b.epoch)) })
+	slices.SortFunc(epochs[list:], func(a, b epoch) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.epoch, b.epoch))
+	})
 	snapshot.List(s.Codec, &epochs, func(e *epoch) {
 		s.Text(&e.id)
 		snapshot.Number(s.Codec, &e.epoch)

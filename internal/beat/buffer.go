@@ -80,7 +80,8 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 	}
 	b := &Buffer{
 		cfg: cfg, log: log, started: time.Now(), shards: make([]shard, cfg.Partitions),
-		aliveSent: -cfg.AliveInterval, wake: make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
+		aliveSent: -cfg.AliveInterval,
+		wake:      make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
 	}
 	b.epoch = schemas.MillisOf(b.started)
 	b.devices = NewRegistry(b)

@@ -108,7 +108,8 @@ func TestAGatewayWithUsersSaysThatItIsThereEvery2s(t *testing.T) {
 		pass(50 * time.Second)
 		w := g.log.Alive()
 		for i := 1; i < len(w); i++ {
-			if gap := w[i].At.Sub(w[i-1].At); gap > 2*time.Second || w[i].Gateway != "gw-1" || w[i].Epoch != schemas.MillisOf(g.start) {
+			gap := w[i].At.Sub(w[i-1].At)
+			if gap > 2*time.Second || w[i].Gateway != "gw-1" || w[i].Epoch != schemas.MillisOf(g.start) {
 				t.Fatalf("%s between two frames, of %s", gap, w[i].Gateway)
 			}
 		}
@@ -153,7 +154,10 @@ func TestOpenConnectionsAreToldAgainWhereADetectorHasLostThem(t *testing.T) {
 		for i, c := range []struct {
 			at   map[int32]schemas.Millis
 			rows int
-		}{{map[int32]schemas.Millis{p: 7, p + 1: 9}, 1}, {nil, 1}, {map[int32]schemas.Millis{p: 8, partitions + 1: 9}, 2}, {map[int32]schemas.Millis{p: 8}, 2}} {
+		}{
+			{map[int32]schemas.Millis{p: 7, p + 1: 9}, 1}, {nil, 1},
+			{map[int32]schemas.Millis{p: 8, partitions + 1: 9}, 2}, {map[int32]schemas.Millis{p: 8}, 2},
+		} {
 			pass(5 * time.Second)
 			g.Restarted(c.at)
 			pass(2 * time.Second)

@@ -87,8 +87,8 @@ func (b *Buffer) sendAlive() {
 	}
 	b.aliveSent = now
 	ctx, cancel := context.WithTimeout(b.base, b.cfg.AppendTimeout)
-	b.log.Append(ctx, schemas.Outgoing{Topic: schemas.Gateways,
-		Value: schemas.AppendFrame(nil, schemas.FrameHead{Gateway: b.cfg.GatewayID, GatewayEpoch: b.epoch}, nil)}, func(err error) {
+	value := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: b.cfg.GatewayID, GatewayEpoch: b.epoch}, nil)
+	b.log.Append(ctx, schemas.Outgoing{Topic: schemas.Gateways, Value: value}, func(err error) {
 		cancel()
 		b.cfg.Metrics.Appended("alive", 0, b.now()-now, err)
 		if err == nil {

@@ -19,9 +19,7 @@ type holding struct {
 	sent []string
 }
 
-func newHolding(t *testing.T) *holding {
-	return &holding{T: t, q: New(rules)}
-}
+func newHolding(t *testing.T) *holding { return &holding{T: t, q: New(rules)} }
 
 func (h *holding) tells(r Report) { add(h.T, h.q, h.now, r) }
 

@@ -103,7 +103,8 @@ func (l *load) step() {
 			l.frame(g, p, true, nil)
 		}
 	case n < 17 && g.head.Gateway != "": // a gateway comes back as another process
-		*g = loadGateway{head: schemas.FrameHead{Gateway: g.head.Gateway, GatewayEpoch: schemas.MillisOf(time.Now())}, leased: g.leased, named: map[schemas.UserID]bool{}}
+		*g = loadGateway{head: schemas.FrameHead{Gateway: g.head.Gateway, GatewayEpoch: schemas.MillisOf(time.Now())},
+			leased: g.leased, named: map[schemas.UserID]bool{}}
 	case n < 18 && l.names != nil:
 		l.policies(p)
 	default:
@@ -111,10 +112,8 @@ func (l *load) step() {
 	}
 	if g.head.Gateway != "" && time.Since(g.alive) >= aliveEvery {
 		g.alive = time.Now()
-		for p := range int32(stormPartitions) {
-			if !g.leased {
-				l.frame(g, p, false, nil)
-			}
+		for p := int32(0); p < stormPartitions && !g.leased; p++ {
+			l.frame(g, p, false, nil)
 		}
 		if g.leased {
 			l.write(schemas.Outgoing{Topic: schemas.Gateways, Value: schemas.AppendFrame(nil, g.head, nil)})

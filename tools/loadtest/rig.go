@@ -106,9 +106,11 @@ func (r *Rig) Detector(s liveness.Settings, wrap func(processor.Task) processor.
 	reader, err := kafka.NewReader(r.Kafka, r.Log)
 	r.t.Check(err)
 	r.t.Cleanup(func() error { reader.Close(); return nil })
-	topic := follow.Topic{Log: reader, Logger: r.Log, Topic: schemas.Gateways, Failing: "the topic gateways cannot be read"}
+	topic := follow.Topic{Log: reader, Logger: r.Log, Topic: schemas.Gateways,
+		Failing: "the topic gateways cannot be read"}
 	r.t.Go(func(ctx context.Context) error { return topic.Run(ctx, gateways.Take) })
-	config := detector.Config{Settings: s, Gateways: gateways, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics, Now: time.Now, Users: r.Kafka.Users}
+	config := detector.Config{Settings: s, Gateways: gateways, Log: slog.New(slog.DiscardHandler),
+		Metrics: d.metrics, Now: time.Now, Users: r.Kafka.Users}
 	task := func(partition int32) processor.Task {
 		t := processor.Task(detector.NewPartition(config, partition))
 		if wrap != nil {

@@ -87,7 +87,8 @@ func TestSmallPlansAreThoseOfPaperAndPencil(t *testing.T) {
 		}
 	}
 	w.Held = 0.5
-	if got, want := get(compute(t, w), "load", "rows of heartbeats"), 43_200+0.5*(400+864_000/2250.0); math.Abs(got-want) > 1e-6 {
+	want := 43_200 + 0.5*(400+864_000/2250.0)
+	if got := get(compute(t, w), "load", "rows of heartbeats"); math.Abs(got-want) > 1e-6 {
 		t.Errorf("with half of them held there are %g rows a second, want %g", got, want)
 	}
 	sum := 0.0
@@ -151,7 +152,8 @@ func TestTheTablesOfTheCapacityPageAreWhatTheCommandPrints(t *testing.T) {
 	var table bytes.Buffer
 	beating := workload(500e6)
 	beating.Held = 0
-	must.Do(t, plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6)), compute(t, beating)))
+	must.Do(t, plan.Text(&table, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6)),
+		compute(t, beating)))
 	const begin, end = "<!-- plan -->\n", "<!-- end of plan -->\n"
 	path := filepath.Join("..", "..", "deploy", "CAPACITY.md")
 	page := must.Get(os.ReadFile(path))(t)

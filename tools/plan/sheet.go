@@ -77,7 +77,8 @@ func (s *sheet) atPeak(aDay Quantity) float64 {
 func (s *sheet) load() {
 	s.part = "load"
 	w := &s.plan.Workload
-	s.pings = s.add("heartbeats, or answers to pings", s.devices()/w.Heartbeat.Seconds(), "/s", "users × devices ÷ heartbeat")
+	s.pings = s.add("heartbeats, or answers to pings", s.devices()/w.Heartbeat.Seconds(), "/s",
+		"users × devices ÷ heartbeat")
 	s.changes = s.add("changes at the peak", s.atPeak(w.ChangesPerDay), "/s",
 		"users × changes a day ÷ 86,400 s × peak")
 	s.delivered = s.add("deliveries at the peak", s.changes*float64(w.Follows)*w.Present, "/s",

@@ -18,7 +18,7 @@ type Workload struct {
 	Registered    Quantity      `json:"registered"`      // with a row in Postgres; 0: as many as Users
 	Heartbeat     time.Duration `json:"heartbeat"`       // between two beats of a device
 	Devices       float64       `json:"devices"`         // of a user
-	Held          float64       `json:"held"`            // share of devices whose connections gateways hold; the others beat
+	Held          float64       `json:"held"`            // share of devices that gateways hold; the others beat
 	ChangesPerDay Quantity      `json:"changes_per_day"` // published, of a user
 	Follows       Quantity      `json:"follows"`         // followers of a user
 	ReadsPerDay   Quantity      `json:"reads_per_day"`   // batch reads of 50, of a user
@@ -33,8 +33,9 @@ type Workload struct {
 
 // Usual is the workload of that many users, from which Set departs.
 func Usual(users Quantity) Workload {
-	return Workload{Users: users, Heartbeat: 15 * time.Second, Devices: 1.3, Held: 1, ChangesPerDay: 20, Follows: 200, ReadsPerDay: 20,
-		Watchers: 2, Present: 0.3, Peak: 3, Replication: 3, LogDays: 30, AuditDays: 400, InUse: 0.5}
+	return Workload{Users: users, Heartbeat: 15 * time.Second, Devices: 1.3, Held: 1, ChangesPerDay: 20, Follows: 200,
+		ReadsPerDay: 20,
+		Watchers:    2, Present: 0.3, Peak: 3, Replication: 3, LogDays: 30, AuditDays: 400, InUse: 0.5}
 }
 
 // number is a number of a workload that Set can change.

@@ -78,11 +78,7 @@ func (l *Log) Written() []Written {
 }
 
 // Alive are the frames in the topic gateways so far.
-func (l *Log) Alive() []Written {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]Written(nil), l.alive...)
-}
+func (l *Log) Alive() []Written { l.mu.Lock(); defer l.mu.Unlock(); return slices.Clone(l.alive) }
 
 // Beats are the beats in what the log has taken so far.
 func (l *Log) Beats() []schemas.Beat {
@@ -133,7 +129,8 @@ func (l *Log) take(record schemas.Outgoing) error {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.alive = append(l.alive, Written{At: time.Now(), Gateway: schemas.GatewayID(frame.Gateway), Epoch: frame.GatewayEpoch})
+		l.alive = append(l.alive,
+			Written{At: time.Now(), Gateway: schemas.GatewayID(frame.Gateway), Epoch: frame.GatewayEpoch})
 		return nil
 	}
 	w := Written{

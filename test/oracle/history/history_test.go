@@ -95,16 +95,19 @@ func TestMachineDoesWhatTheOracleDoesHoweverOftenItIsKilledAndLosesItsLog(t *tes
 		"leases":              {3000, withManyLeases},
 		"names":               {1000, func(h *History, seed uint64) *History { h, _ = withNames(h, seed); return h }},
 		"policies":            {160, withPolicies},
-		"tenants":             {1000, withTenants},
+		"tenants":             {1500, withTenants},
 		"policies of tenants": {128, withManyPoliciesOfTenants},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range seeds(t, c.seeds) {
 				h := c.history(fromSeed(seed), seed)
+				lossy, every := withLosses(h, seed), 1+int(seed%9)
 				compareOn(t, Machine, h)
 				compareOn(t, killed(seed).Run, h)
-				compareOn(t, killed(seed).Run, withLosses(h, seed))
+				compareOn(t, RestartedAt(func(i int) bool { return i%every == 0 }), h)
+				compareOn(t, Machine, lossy)
+				compareOn(t, killed(seed).Run, lossy)
 			}
 		})
 	}
