@@ -159,9 +159,9 @@ func TestAHistoryReadsBackFromItsText(t *testing.T) {
 func FuzzMachineDoesWhatTheOracleDoes(f *testing.F) {
 	f.Add([]byte("seed"))
 	f.Fuzz(func(t *testing.T, bytes []byte) {
-		if len(bytes) > 4000 {
-			t.Skip("long histories are slow and find no more")
-		}
+		// Long histories find no more, and go test ends a fuzzer whose run takes 10 s, as a long one may beside all
+		// other checks at the lowest priority.
+		bytes = bytes[:min(len(bytes), 1000)]
 		h := fromBytes(bytes)
 		compareOn(t, Machine, h)
 		seed := uint64(len(bytes))
