@@ -20,7 +20,7 @@ import (
 
 // held compares users who beat every 15 s with users whose gateways hold their connections, while nothing changes:
 // what gateways write, and what that costs them, the brokers (with --broker-pids) and the detector, each in a process
-// of its own. Nobody may change meanwhile.
+// of its own, and a restart of the detector. Nobody may change meanwhile.
 func (l *lab) held(t *loadtest.T) {
 	for _, way := range []string{"beating", "held"} {
 		rig := t.Rig()
@@ -53,6 +53,14 @@ func (l *lab) held(t *loadtest.T) {
 			t.Add(way+": processor time of the "+whose, took/seconds, "ms/s").LessIsBetter()
 		}
 		t.Add(way+": changes", float64(changedThen-changed), "").AtMost(0)
+
+		began := time.Now()
+		t.Check(d.Stop())
+		d = rig.Detector(liveness.Defaults(), nil)
+		d.Assigned()
+		t.Add(way+": restart of the detector", time.Since(began).Seconds(), "s").LessIsBetter()
+		rest(t, 20*time.Second) // until everybody would count as gone
+		t.Add(way+": changes over the restart", float64(published(t, rig)-changedThen), "").AtMost(0)
 		t.Check(g.Close())
 		t.Check(d.Stop())
 	}

@@ -32,7 +32,7 @@ type Rig struct {
 }
 
 // setUp bounds what is only asking Kafka for something.
-const setUp = time.Minute
+const setUp = 5 * time.Minute // 512 partitions take a broker minutes
 
 // Rig makes one. Its topics have names that nobody else uses.
 func (t *T) Rig() *Rig {
