@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -96,9 +97,14 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 	return reports, err
 }
 
+// appears bounds how long new topics may take until brokers know them: 512 partitions of each take one a minute.
+const appears = 5 * time.Minute
+
 // listCreated lists the topics when all brokers know the new ones.
 func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, err error) {
-	for tries := range 20 {
+	ctx, cancel := context.WithTimeout(ctx, appears)
+	defer cancel()
+	for tries := 0; ; tries++ {
 		// A new client, because a client caches the topics for a while.
 		admin, _, failed := openAdmin(cfg)
 		if failed != nil {
@@ -113,7 +119,6 @@ func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, e
 			return found, err
 		}
 	}
-	return found, err
 }
 
 // CheckTopics returns how many partitions the topics by user have. Its error has a line for each
