@@ -14,6 +14,9 @@ type device struct {
 	live    bool
 	touched int64 // when the person last touched it
 	session int   // counts connections, so that events of an old one do nothing
+	// connection is open; 0: the device beats. used: its gateway has last said that it is in use.
+	connection schemas.ConnectionID
+	used       bool
 }
 
 // populate gives every user one to three devices. Sometimes the last user belongs to another
@@ -55,7 +58,13 @@ func (w *world) connect(d *device, through *gateway) {
 	d.live, d.gateway, d.touched = true, through, w.now
 	d.session++
 	session := d.session
-	w.beat(d, session)
+	if d.connection = 0; through != nil && w.chance(2) {
+		d.connection, d.used = schemas.ConnectionID(session), true
+		w.report(d, false)
+		w.after(w.interval, func() { w.watch(d, session) })
+	} else {
+		w.beat(d, session)
+	}
 	length := w.between(second, 30*minute)
 	if w.chance(4) {
 		length = w.between(1, 20*second)
@@ -63,14 +72,31 @@ func (w *world) connect(d *device, through *gateway) {
 	w.after(length, func() { w.leave(d, session) })
 }
 
+// watch has the gateway of an open connection say that its device is in use, or not any more.
+func (w *world) watch(d *device, session int) {
+	if !d.live || d.session != session {
+		return
+	}
+	if w.touch(d); d.used != (w.now-d.touched < w.interval) {
+		d.used = !d.used
+		w.report(d, false)
+	}
+	w.after(w.interval, func() { w.watch(d, session) })
+}
+
+// touch has the person touch the device now and then.
+func (w *world) touch(d *device) {
+	if w.chance(3) { // active for a while, then not
+		d.touched = w.now - w.Int64N(min(w.now+1, w.interval))
+	}
+}
+
 // beat sends one beat and schedules the next.
 func (w *world) beat(d *device, session int) {
 	if !d.live || d.session != session {
 		return
 	}
-	if w.chance(3) { // active for a while, then not
-		d.touched = w.now - w.Int64N(min(w.now+1, w.interval))
-	}
+	w.touch(d)
 	w.report(d, false)
 	next := w.interval - w.Int64N(w.interval/10+1)
 	if w.chance(20) {
@@ -84,7 +110,7 @@ func (w *world) leave(d *device, session int) {
 	if !d.live || d.session != session {
 		return
 	}
-	if w.chance(2) {
+	if d.connection != 0 || w.chance(2) { // a gateway sees all that end
 		w.report(d, true)
 	}
 	d.live = false
@@ -95,9 +121,18 @@ func (w *world) leave(d *device, session int) {
 	w.after(away, func() { w.connect(d, w.pick()) })
 }
 
-// report gives a beat or bye to the gateway, or to Kafka where there is none.
-func (w *world) report(d *device, bye bool) {
-	row := history.Row{User: d.user, Device: d.id, Kind: d.kind, Bye: bye, Idle: min(w.now-d.touched, int64(schemas.MaxIdle))}
+// report gives a beat, or the end of a session, to the gateway, or to Kafka where there is none.
+func (w *world) report(d *device, ends bool) {
+	row := history.Row{User: d.user, Device: d.id, Kind: d.kind, Bye: ends, Idle: min(w.now-d.touched, int64(schemas.MaxIdle)),
+		Connection: d.connection}
+	if d.connection != 0 {
+		if row.Lost = ends && w.chance(2); row.Lost {
+			row.Bye, row.Age = false, w.between(0, w.interval)
+		}
+		if d.used {
+			row.Idle = 0
+		}
+	}
 	if d.gateway != nil {
 		d.gateway.take(row, w.now)
 		return

@@ -15,6 +15,10 @@ type gateway struct {
 	unsent   []report
 	spoke    int64 // when it last sent a frame
 
+	// Where it is heard in the topic of gateways, the owner of the partition says so: see leases.
+	inTopic bool
+	heard   int64 // when it was heard there last
+	told    told
 	// Faults of the gateway, and when they end.
 	doubled, delayed, losing int64
 }
@@ -25,14 +29,26 @@ type report struct {
 	at  int64
 }
 
+// told is what the owner of the partition has last said of a gateway.
+type told int
+
+const (
+	nothing told = iota
+	leased
+	ended
+)
+
 const (
 	flushInterval = second
 	aliveInterval = 1500
+	quiet         = 4 * second // after which a lease ends
+	longestGap    = 5 * aliveInterval
 )
 
 // open starts the process of gateway i; it replaces the one before.
 func (w *world) open(i int) {
-	g := &gateway{name: fmt.Sprintf("gw-%d", i), epoch: w.now + 1, spoke: w.now}
+	g := &gateway{name: fmt.Sprintf("gw-%d", i), epoch: w.now + 1, spoke: w.now, inTopic: w.chance(2), heard: w.now}
+	w.processes = append(w.processes, g)
 	if i < len(w.gateways) {
 		w.gateways[i] = g
 	} else {
@@ -52,7 +68,13 @@ func (w *world) flush(g *gateway) {
 	if g.dead {
 		return
 	}
-	if len(g.unsent) > 0 || w.now-g.spoke >= aliveInterval-flushInterval/5 {
+	if g.inTopic && w.now >= w.brokerDown {
+		if w.now-g.heard > longestGap {
+			w.tellAgain(g)
+		}
+		g.heard = w.now
+	}
+	if len(g.unsent) > 0 || !g.inTopic && w.now-g.spoke >= aliveInterval-flushInterval/5 {
 		w.send(g, false)
 	}
 	w.after(flushInterval-w.Int64N(flushInterval/5), func() { w.flush(g) })
@@ -63,8 +85,7 @@ func (w *world) send(g *gateway, draining bool) {
 	r := history.Record{Gateway: g.name, Epoch: g.epoch, Draining: draining}
 	for _, h := range g.unsent {
 		row := h.row
-		row.Age = w.now - h.at
-		row.Idle += row.Age
+		row.Age += w.now - h.at
 		r.Rows = append(r.Rows, row)
 	}
 	if w.now < w.brokerDown {
@@ -72,7 +93,10 @@ func (w *world) send(g *gateway, draining bool) {
 	}
 	g.sequence++
 	r.Sequence = g.sequence
-	g.unsent, g.spoke = nil, w.now
+	gap := w.now - g.spoke
+	if g.unsent, g.spoke = nil, w.now; gap > longestGap && !g.inTopic {
+		w.tellAgain(g)
+	}
 	write := func() { w.append(r) }
 	switch {
 	case w.now < g.losing && w.chance(2):
@@ -84,6 +108,33 @@ func (w *world) send(g *gateway, draining bool) {
 	}
 	if w.now < g.doubled && w.chance(2) {
 		w.after(w.between(1, 2*second), write)
+	}
+}
+
+// tellAgain has g report its open connections: the detector may have lost it.
+func (w *world) tellAgain(g *gateway) {
+	for _, d := range w.devices {
+		if d.gateway == g && d.live && d.connection != 0 {
+			w.report(d, false)
+		}
+	}
+}
+
+// leases has the owner of the partition say what has changed of who is heard in the topic of gateways.
+func (w *world) leases() {
+	for _, g := range w.processes {
+		of := history.Record{Gateway: g.name, Epoch: g.epoch}
+		switch silent := w.now - g.heard; {
+		case !g.inTopic:
+		case silent < aliveInterval && !g.dead && g.told != leased:
+			if of.Leased = true; w.append(of) {
+				g.told = leased
+			}
+		case silent > quiet && g.told != ended:
+			if of.LeaseEnded = silent; w.append(of) {
+				g.told = ended
+			}
+		}
 	}
 }
 

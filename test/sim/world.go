@@ -29,8 +29,10 @@ type world struct {
 	made   int // events so far; breaks ties
 
 	gateways []*gateway
-	devices  []*device
-	interval int64 // between two beats of a device
+	// processes are all that there were.
+	processes []*gateway
+	devices   []*device
+	interval  int64 // between two beats of a device
 
 	// The log.
 	appended     int64 // append time of the newest record
@@ -83,6 +85,11 @@ func (w *world) append(r history.Record) bool {
 	}
 	at := w.now + w.skew
 	r.After = at - w.appended
+	if w.restartsNext || w.loseNext.Lose != "" {
+		for _, g := range w.processes {
+			g.told = nothing // the new owner looks
+		}
+	}
 	r.Restart, w.restartsNext = w.restartsNext, false
 	r.Lose, r.Keep, w.loseNext = w.loseNext.Lose, w.loseNext.Keep, history.Record{}
 	w.appended = at
@@ -94,6 +101,7 @@ func (w *world) append(r history.Record) bool {
 func (w *world) tick() {
 	if w.now >= w.tickerDown {
 		w.append(history.Record{Tick: true})
+		w.leases()
 	}
 	w.after(tickInterval, w.tick)
 }
