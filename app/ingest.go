@@ -48,8 +48,10 @@ func (b *builder) newIngest(erased *shown.Erasures, open socketgate.OpenStream) 
 			return erased.Run(ctx, beats.Erased)
 		}})
 	}
-	beats.Restarted(b.restarts)
-	c.onRestart = append(c.onRestart, beats.Restarted)
+	c.onRestart = append(c.onRestart, beats.Restarted, gate.Restarted)
+	for _, restarted := range c.onRestart {
+		restarted(b.restarts)
+	}
 	c.onChange = []func(Config){
 		func(of Config) { gate.Follow(of.Ingest) },
 		func(of Config) { beats.Follow(gateway(of)) },

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
@@ -171,4 +172,40 @@ func TestAGatewayIsHeardForAsLongAsItSays(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAGatewayIsAskedOnceForAllItsConnectionsAfterDetectorsLostThem(t *testing.T) {
+	t.Parallel()
+	var gate *httpgate.Gate
+	inBubble(t, config(), func(d endpoint) {
+		const refusal = `{"error":{"code":"conflict","message":"the detectors have lost which connections are open: ` +
+			"tell of all that are, with replace or replace_begins; nothing of this request was taken\"}}"
+		const says, all = `{"gateway_id":"%s","events":[]}`, `{"gateway_id":"%s","events":[],"replace":true}`
+		tell := func(body, gateway string, status int) {
+			t.Helper()
+			d.wants(d.events(fmt.Sprintf(body, gateway)), status, map[int]string{409: refusal}[status])
+		}
+		gate.Restarted(map[int32]schemas.Millis{0: 1000})
+		tell(says, "b", 202)
+		d.post(named("beats", 5, `{"user_id":1,"device_id":7}`))
+		gate.Restarted(map[int32]schemas.Millis{0: 1000, 1: 0})
+		tell(says, "a", 202)
+		pass(time.Second)
+		gate.Restarted(map[int32]schemas.Millis{0: 1000, 1: 2000})
+		frames := len(d.log.Written())
+		tell(says, "a", 409)
+		if n := len(d.log.Written()) - frames; n != 0 {
+			t.Errorf("%d records of a request that was refused", n)
+		}
+		tell(all, "a", 202)
+		tell(says, "a", 202)
+		tell(`{"gateway_id":"%s","replace_begins":true}`, "b", 202) // of itself
+		tell(says, "b", 202)
+		tell(says, "c", 202) // is new: begins with all
+		d.wants(d.post(named("beats", 5, `{"user_id":1,"device_id":7}`)), 202, "")
+		pass(time.Second)
+		gate.Restarted(map[int32]schemas.Millis{0: 3000})
+		tell(says, "b", 409)
+		tell(says, "b", 202) // a gateway that does not know replace goes on
+	}, func(g *httpgate.Gate) { gate = g })
 }

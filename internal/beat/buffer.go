@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/coalesce"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -49,8 +50,8 @@ type Buffer struct {
 	closed  atomic.Bool
 	failed  atomic.Bool // while closing: a frame was not acknowledged since the last look
 
-	watched       bool          // lossy restarts are known; of the goroutine that calls Restarted
-	aliveSent     time.Duration // the last frame that says that the gateway is there; of the goroutine that sends
+	restarts      policy.Restarts // of the goroutine that calls Restarted
+	aliveSent     time.Duration   // the last frame that says that the gateway is there; of the goroutine that sends
 	aliveInFlight atomic.Bool
 	aliveWritten  atomic.Int64 // nanoseconds since started: the newest acknowledged one
 }
@@ -61,7 +62,6 @@ type shard struct {
 	queue   *coalesce.Queue
 	closed  bool // takes no more reports
 	drained bool // the draining frame is in the log
-	lossyAt schemas.Millis
 
 	hurry atomic.Bool // the queue has a report that should be sent at once
 }
@@ -111,21 +111,17 @@ func (b *Buffer) Follow(cfg Config) {
 	})
 }
 
-// Restarted takes the log times of the last lossy restarts of partitions, by policy.LossyRestarts. Where one is new the
-// detector has lost which connections are open, and they are reported again. The first call, before any report, says
-// from where they count.
+// Restarted takes what policy.LossyRestarts says. In partitions with a new one the detector has lost which connections
+// are open, and they are reported again. The first call, before any report, says from where they count.
 func (b *Buffer) Restarted(at map[int32]schemas.Millis) {
-	for p := range b.shards {
-		s := &b.shards[p]
-		s.mu.Lock()
-		if lossyAt, known := at[int32(p)]; known && s.lossyAt != lossyAt {
-			if s.lossyAt = lossyAt; b.watched {
-				s.queue.ReportAgain(b.now())
-			}
+	for _, id := range b.restarts.Since(at) {
+		if int(id) < len(b.shards) {
+			s := &b.shards[id]
+			s.mu.Lock()
+			s.queue.ReportAgain(b.now())
+			s.mu.Unlock()
 		}
-		s.mu.Unlock()
 	}
-	b.watched = true
 }
 
 // Erased says that Kafka has acknowledged erasures of users: their devices tell the users' names with their

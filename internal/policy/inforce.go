@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,24 @@ func LossyRestarts(all []Partition) map[int32]schemas.Millis {
 		restarts[p.ID] = p.lossyAt
 	}
 	return restarts
+}
+
+// Restarts notices lossy restarts. One goroutine at a time may use it.
+type Restarts struct{ known map[int32]schemas.Millis }
+
+// Since returns the partitions that had a lossy restart since the call before, which was passed what LossyRestarts gave
+// then; none at the first call.
+func (r *Restarts) Since(at map[int32]schemas.Millis) (restarted []int32) {
+	for id, lossyAt := range at {
+		if r.known != nil && r.known[id] != lossyAt {
+			restarted = append(restarted, id)
+		}
+	}
+	if r.known == nil {
+		r.known = map[int32]schemas.Millis{}
+	}
+	maps.Copy(r.known, at)
+	return restarted
 }
 
 // Newest is the policy that came into force last, of several the one of the first partition;

@@ -31,7 +31,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15950, 14100},
 	"lastseen": {8600, 8350},
 	"schemas":  {3150, 2200},
-	"test":     {0, 29550},
+	"test":     {0, 29650},
 	"tools":    {5700, 2150},
 }
 
