@@ -263,8 +263,8 @@ func (w *world) excess(u *user) (evicted []schemas.DeviceID) {
 
 // tooMany reports whether the policy does not allow all devices of u.
 func (w *world) tooMany(u *user) bool {
-	return len(u.devices()) > 2*w.policy.MaxDevices ||
-		slices.ContainsFunc(u.gateways(), func(g *life) bool { return len(u.devicesOf(g)) > w.policy.MaxDevices })
+	return len(u.reports) > w.policy.MaxDevices && (len(u.devices()) > 2*w.policy.MaxDevices ||
+		slices.ContainsFunc(u.gateways(), func(g *life) bool { return len(u.devicesOf(g)) > w.policy.MaxDevices }))
 }
 
 // oldest is the report with the smallest time, the first of several.

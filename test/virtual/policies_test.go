@@ -91,10 +91,13 @@ func (s *settings) resolve() int {
 	for _, part := range all {
 		for i := range part {
 			id := part[i].Policy
-			if _, err := known.Find(id); err != nil && !ids[id] {
-				s.Errorf("%s\n  was judged by a policy that is not known: %v", line(&part[i]), err)
+			if ids[id] {
+				continue
 			}
 			ids[id] = true
+			if _, err := known.Find(id); err != nil {
+				s.Errorf("%s\n  was judged by a policy that is not known: %v", line(&part[i]), err)
+			}
 		}
 	}
 	return len(ids)
