@@ -24,30 +24,32 @@ type (
 	presenceLine struct {
 		Type string `json:"type"` // presence
 		schemas.NamedUser
-		State      string          `json:"state"`
-		Since      schemas.Millis  `json:"since"`
-		LastSeen   schemas.Millis  `json:"last_seen_at"`
-		LastActive schemas.Millis  `json:"last_active_at"`
-		Devices    []string        `json:"devices"`
-		Visibility string          `json:"visibility"`
-		Version    schemas.Version `json:"version,string"`
+		State      string             `json:"state"`
+		Since      schemas.Millis     `json:"since"`
+		LastSeen   schemas.Millis     `json:"last_seen_at"`
+		LastActive schemas.Millis     `json:"last_active_at"`
+		Devices    []string           `json:"devices"`
+		Kinds      schemas.KindStates `json:"kinds"`
+		Visibility string             `json:"visibility"`
+		Version    schemas.Version    `json:"version,string"`
 	}
 	// changeLine is a change in the audit log, also of the time in which the user hid; oldest first.
 	changeLine struct {
-		Type       string           `json:"type"` // change
-		Event      string           `json:"event_id"`
-		Version    schemas.Version  `json:"version,string"`
-		At         schemas.Millis   `json:"changed_at"`
-		From       string           `json:"from_state"`
-		To         string           `json:"to_state"`
-		Cause      string           `json:"cause"`
-		Device     schemas.DeviceID `json:"device_id"` // 0: no device caused it
-		Devices    []string         `json:"device_kinds"`
-		LastSeen   schemas.Millis   `json:"last_seen_at"`
-		LastActive schemas.Millis   `json:"last_active_at"`
-		Visibility string           `json:"visibility"`
-		Policy     string           `json:"policy_id"`
-		LeftOut    uint32           `json:"left_out"`
+		Type       string             `json:"type"` // change
+		Event      string             `json:"event_id"`
+		Version    schemas.Version    `json:"version,string"`
+		At         schemas.Millis     `json:"changed_at"`
+		From       string             `json:"from_state"`
+		To         string             `json:"to_state"`
+		Cause      string             `json:"cause"`
+		Device     schemas.DeviceID   `json:"device_id"` // 0: no device caused it
+		Devices    []string           `json:"device_kinds"`
+		Kinds      schemas.KindStates `json:"kinds"`
+		LastSeen   schemas.Millis     `json:"last_seen_at"`
+		LastActive schemas.Millis     `json:"last_active_at"`
+		Visibility string             `json:"visibility"`
+		Policy     string             `json:"policy_id"`
+		LeftOut    uint32             `json:"left_out"`
 	}
 	// erasureLine is what is left of an erased user until the day of the receipt; at most one line.
 	erasureLine struct {
@@ -61,16 +63,17 @@ type (
 	statusLine struct {
 		Type string `json:"type"` // status
 		schemas.NamedUser
-		State       string          `json:"state"`
-		Since       schemas.Millis  `json:"since"`
-		LastSeen    schemas.Millis  `json:"last_seen_at"`
-		LastActive  schemas.Millis  `json:"last_active_at"`
-		Devices     []string        `json:"device_kinds"`
-		Visibility  string          `json:"visibility"`
-		Version     schemas.Version `json:"version,string"`
-		UnsureSince schemas.Millis  `json:"unsure_since,omitempty"` // only devices of lost gateways are present
-		ShownAt     schemas.Millis  `json:"shown_at,omitempty"`     // the last end of a hidden time
-		Erased      schemas.Version `json:"erased_version,string,omitempty"`
+		State       string             `json:"state"`
+		Since       schemas.Millis     `json:"since"`
+		LastSeen    schemas.Millis     `json:"last_seen_at"`
+		LastActive  schemas.Millis     `json:"last_active_at"`
+		Devices     []string           `json:"device_kinds"`
+		Kinds       schemas.KindStates `json:"kinds"`
+		Visibility  string             `json:"visibility"`
+		Version     schemas.Version    `json:"version,string"`
+		UnsureSince schemas.Millis     `json:"unsure_since,omitempty"` // only devices of lost gateways are present
+		ShownAt     schemas.Millis     `json:"shown_at,omitempty"`     // the last end of a hidden time
+		Erased      schemas.Version    `json:"erased_version,string,omitempty"`
 	}
 	// edgeLine is a user who follows this one (follower), or whom this one follows (follows).
 	edgeLine struct {
@@ -109,7 +112,7 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	}
 	c, known := users[user]
 	if known {
-		err = lines.Encode(presenceLine{"presence", shown, schemas.StateWord(c.State), c.Since, c.LastSeen, c.LastActive, c.Kinds.Words(),
+		err = lines.Encode(presenceLine{"presence", shown, schemas.StateWord(c.State), c.Since, c.LastSeen, c.LastActive, c.Kinds.Words(), c.Kinds.States(),
 			schemas.VisibilityWord(c.Visibility), c.Version})
 	}
 	if err != nil {
@@ -126,7 +129,7 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	err = x.Store.Changes(ctx, store.Range{User: user}, func(e *store.Entry) error {
 		last = e.At
 		return lines.Encode(changeLine{"change", string(e.Event[:]), e.Version, e.At, schemas.StateWord(e.From), schemas.StateWord(e.To),
-			schemas.CauseWord(e.Cause), e.Device, e.Kinds.Words(), e.LastSeen, e.LastActive, schemas.VisibilityWord(e.Visibility),
+			schemas.CauseWord(e.Cause), e.Device, e.Kinds.Words(), e.Kinds.States(), e.LastSeen, e.LastActive, schemas.VisibilityWord(e.Visibility),
 			e.Policy, e.LeftOut})
 	})
 	if err == nil {
@@ -171,7 +174,7 @@ func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schem
 	if s == nil {
 		return nil
 	}
-	return lines.Encode(statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Kinds.Words(),
+	return lines.Encode(statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Kinds.Words(), s.Kinds.States(),
 		schemas.VisibilityWord(s.Visibility), s.Version, s.UnsureSince, s.ShownAt, s.ErasedVersion})
 }
 

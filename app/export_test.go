@@ -62,7 +62,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	for i, want := range []string{
 		`{"type":"presence","user_id":"1","state":"online",`, `{"type":"change",`, `"cause":"visibility"`,
 		`{"type":"status","user_id":"1","state":"online","since":null,"last_seen_at":"2025-11-21T04:40:00.005Z","last_active_at":null,` +
-			`"device_kinds":[],"visibility":"nobody","version":"6"}`,
+			`"device_kinds":[],"kinds":{},"visibility":"nobody","version":"6"}`,
 		`{"type":"follower","user_id":"2"}`, `{"type":"follows","user_id":"3"}`, "",
 	} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {

@@ -70,7 +70,7 @@ func (c crowd) records(shuffled bool, size int) []schemas.Outgoing {
 // changeOf is a transition: a user comes or goes at an instant.
 func changeOf(user schemas.UserID, at schemas.Millis, version schemas.Version, comes bool) *schemas.Transition {
 	t := &schemas.Transition{User: user, From: schemas.Offline, To: schemas.Online, At: at, LastSeen: at, LastActive: at, Cause: schemas.FirstBeat,
-		Device: device, Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: schemas.Everyone, Version: version, Policy: "0123456789ab"}
+		Device: device, Kinds: schemas.SetOfKinds(schemas.Mobile).As(schemas.Online), Visibility: schemas.Everyone, Version: version, Policy: "0123456789ab"}
 	if !comes {
 		t.From, t.To, t.Cause, t.Device, t.Kinds = schemas.Online, schemas.Offline, schemas.Silent, 0, 0
 	}

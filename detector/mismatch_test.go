@@ -191,7 +191,7 @@ func TestRowsWithoutANameGoWithTheSecondNameOfTheirFrame(t *testing.T) {
 	for _, pair := range namesakes {
 		l := namedLog(t, 0, 1)
 		l.write(start, twoNames(pair[0], pair[1]))
-		if all := l.transitions(); len(all) != 1 || all[0].Name != pair[0] || all[0].Kinds != schemas.SetOfKinds(schemas.Web) {
+		if all := l.transitions(); len(all) != 1 || all[0].Name != pair[0] || all[0].Kinds != schemas.SetOfKinds(schemas.Web).As(schemas.Online) {
 			t.Errorf("%v: published %+v", pair, all)
 		}
 		if len(l.out.Rejected) != 1 {

@@ -66,26 +66,41 @@ func (c *codec) string(n protowire.Number, v string) {
 	}
 }
 
-// kinds writes a set of device kinds ascending and packed.
+// kinds writes the kinds of a set ascending and packed, and activeKinds those of them that are active.
 func (c *codec) kinds(n protowire.Number, v *KindSet) {
 	if c.reading {
-		*v = c.kindSet
-	} else if *v != 0 {
-		c.dst = appendColumn(c.dst, n, uint64(v.Len())) // a kind takes one byte
-		for _, k := range Kinds {
-			if *v&(1<<k) != 0 {
-				c.dst = append(c.dst, byte(k))
-			}
+		*v = c.kindSets[0]
+	} else {
+		c.kindSet(n, v.Present())
+	}
+}
+
+func (c *codec) activeKinds(n protowire.Number, v *KindSet) {
+	if c.reading {
+		*v = v.WithActiveOf(c.kindSets[1])
+	} else {
+		c.kindSet(n, v.Active())
+	}
+}
+
+func (c *codec) kindSet(n protowire.Number, v KindSet) {
+	if v == 0 {
+		return
+	}
+	c.dst = appendColumn(c.dst, n, uint64(v.Len())) // a kind takes one byte
+	for _, k := range Kinds {
+		if v&(1<<k) != 0 {
+			c.dst = append(c.dst, byte(k))
 		}
 	}
 }
 
 // fields are the values of a Transition or Status by field number. Both are flat: numbers, a
-// few strings, and one set of device kinds.
+// few strings, and the device kinds and the active ones.
 type fields struct {
-	number  [lastField + 1]uint64
-	texts   [maxTexts][]byte // in the order of their numbers
-	kindSet KindSet
+	number   [lastField + 1]uint64
+	texts    [maxTexts][]byte // in the order of their numbers
+	kindSets [2]KindSet
 }
 
 const (
@@ -95,9 +110,9 @@ const (
 
 // form lists the fields of a message that are not numbers.
 type form struct {
-	last  protowire.Number // greatest field number that this program knows
-	kinds protowire.Number // the repeated device kinds
-	texts uint64           // bit set of the strings
+	last  protowire.Number    // greatest field number that this program knows
+	kinds [2]protowire.Number // the repeated device kinds, and the active ones
+	texts uint64              // bit set of the strings
 }
 
 // slot is the place of the string n in fields.texts.
@@ -132,20 +147,25 @@ func (c *codec) read(form *form, value []byte, what string, empty func() proto.M
 func (f *fields) scan(form *form, value []byte) (usual bool) {
 	for len(value) > 0 {
 		number, kind, v, text, rest := nextField(value)
-		isNumber := number != form.kinds && form.texts>>number&1 == 0
+		isKinds := number == form.kinds[0] || number == form.kinds[1]
+		isNumber := !isKinds && form.texts>>number&1 == 0
 		switch {
 		case rest == nil:
 			return false
 		case number > form.last:
 		case kind == protowire.VarintType && isNumber:
 			f.number[number] = v
-		case kind == protowire.BytesType && number == form.kinds:
+		case kind == protowire.BytesType && isKinds:
+			set := &f.kindSets[0]
+			if number == form.kinds[1] {
+				set = &f.kindSets[1]
+			}
 			for len(text) > 0 {
 				k, n := protowire.ConsumeVarint(text)
 				if n < 0 {
 					return false
 				}
-				f.kindSet, text = f.kindSet.With(DeviceKind(k)), text[n:]
+				*set, text = set.With(DeviceKind(k)), text[n:]
 			}
 		case kind == protowire.BytesType && !isNumber && utf8.Valid(text):
 			f.texts[form.slot(number)] = text

@@ -113,11 +113,14 @@ func KnownVisibility(v Visibility) Visibility {
 	return Nobody
 }
 
-// KindSet is a set of device kinds, one bit each.
-type KindSet uint8
+// KindSet is a set of device kinds, those of the present devices, and of these the active ones. Bit k is that of the
+// kind k, bit activeShift + k says that it is active.
+type KindSet uint16
 
-// A build fails here when Kinds outgrows KindSet, whose lowest bit is unused.
-const _ = uint(7 - len(Kinds))
+const activeShift = 8
+
+// A build fails here when Kinds outgrows KindSet, which databases hold as a signed number.
+const _ = uint(6 - len(Kinds))
 
 // SetOfKinds collects kinds.
 func SetOfKinds(kinds ...DeviceKind) KindSet {
@@ -130,6 +133,23 @@ func SetOfKinds(kinds ...DeviceKind) KindSet {
 
 // With is the set and k.
 func (s KindSet) With(k DeviceKind) KindSet { return s | 1<<KnownKind(k) }
+
+// Present is the set without what is active.
+func (s KindSet) Present() KindSet { return s & (1<<activeShift - 1) }
+
+// Active is the set of the active kinds, without what is active.
+func (s KindSet) Active() KindSet { return s >> activeShift }
+
+// WithActiveOf is the set, of which those kinds are active that are in active.
+func (s KindSet) WithActiveOf(active KindSet) KindSet { return s.Present() | s&active<<activeShift }
+
+// As is the set of the same kinds, all active for a user who is online, otherwise none.
+func (s KindSet) As(user State) KindSet {
+	if user == Online {
+		return s.WithActiveOf(s)
+	}
+	return s.Present()
+}
 
 // Len counts the kinds in the set.
 func (s KindSet) Len() int { return bits.OnesCount8(uint8(s)) }
@@ -150,6 +170,45 @@ func (s KindSet) Words() []string {
 	for _, k := range Kinds {
 		if s&(1<<k) != 0 {
 			words = append(words, KindWord(k))
+		}
+	}
+	return words
+}
+
+// KindStates are the states of device kinds, "online" or "away", by the kinds.
+type KindStates map[string]string
+
+// States are the kinds of the set and their states; never nil.
+func (s KindSet) States() KindStates {
+	states := make(KindStates, s.Len())
+	for _, word := range s.Words() {
+		states[word] = StateWord(Away)
+	}
+	for _, word := range (s & s.Active()).Words() {
+		states[word] = StateWord(Online)
+	}
+	return states
+}
+
+// Active names the kinds that are online, in the order of Kinds.
+func (s KindStates) Active() (words []string) {
+	for _, k := range Kinds {
+		if s[KindWord(k)] == StateWord(Online) {
+			words = append(words, KindWord(k))
+		}
+	}
+	return words
+}
+
+// Shown names all kinds for people, in the order of Kinds; if some are online, it says which are not.
+func (s KindStates) Shown() (words []string) {
+	mixed := len(s.Active()) > 0
+	for _, k := range Kinds {
+		switch word := KindWord(k); {
+		case s[word] == StateWord(Away) && mixed:
+			words = append(words, word+" (away)")
+		case s[word] != "":
+			words = append(words, word)
 		}
 	}
 	return words

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -54,7 +55,23 @@ func TestASetOfKindsIsAscendingAndHasEachOnce(t *testing.T) {
 	if got := set.Words(); !slices.Equal(got, []string{"mobile", "web", "other"}) {
 		t.Errorf("in words %v", got)
 	}
-	if KindSet(0).Words() == nil {
+	if KindSet(0).Words() == nil || KindSet(0).States() == nil {
 		t.Error("the empty set is null in JSON")
+	}
+}
+
+func TestOnlyPresentKindsAreActive(t *testing.T) {
+	t.Parallel()
+	set := SetOfKinds(Mobile, Desktop, Web).WithActiveOf(SetOfKinds(Desktop, Other))
+	want := KindStates{"mobile": "away", "desktop": "online", "web": "away"}
+	if states := set.States(); !maps.Equal(states, want) || !slices.Equal(states.Active(), []string{"desktop"}) ||
+		!slices.Equal(states.Shown(), []string{"mobile (away)", "desktop", "web (away)"}) {
+		t.Errorf("are %v, of which %v are active, shown as %v", states, states.Active(), states.Shown())
+	}
+	if all := set.As(Online); all != SetOfKinds(Mobile, Desktop, Web).WithActiveOf(SetOfKinds(Kinds[:]...)) || all.As(Away) != set.Present() {
+		t.Errorf("as a whole %b and %b", all, all.As(Away))
+	}
+	if away := set.As(Away).States().Shown(); !slices.Equal(away, []string{"mobile", "desktop", "web"}) {
+		t.Errorf("without an active one %v", away)
 	}
 }

@@ -28,7 +28,7 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 	return Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
-		Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
+		Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
 		LeftOut: m.LeftOut, ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{Tenant: m.Tenant, Text: m.Name},
 	}, true
 }
@@ -47,7 +47,7 @@ func statusByGenerated(value []byte) (Status, bool) {
 	}
 	return Status{
 		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
-		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
+		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility),
 		Version:     Version(m.Version),
 		UnsureSince: Millis(m.UnsureSinceMs), UnsureEnded: m.UnsureEnded,
 		ShownAt: Millis(m.ShownAtMs), ErasedVersion: Version(m.ErasedVersion), WithheldUntil: Millis(m.WithheldUntilMs),
@@ -58,7 +58,7 @@ func statusByGenerated(value []byte) (Status, bool) {
 func statusEncodedByGenerated(s *Status) []byte {
 	return encode(&pb.Status{
 		Schema: messageVersion, UserId: int64(s.User), State: s.State, SinceMs: int64(s.Since),
-		LastSeenAtMs: int64(s.LastSeen), LastActiveAtMs: int64(s.LastActive), DeviceKinds: s.Kinds.Append(nil),
+		LastSeenAtMs: int64(s.LastSeen), LastActiveAtMs: int64(s.LastActive), DeviceKinds: s.Kinds.Append(nil), ActiveKinds: s.Kinds.Active().Append(nil),
 		Visibility: KnownVisibility(s.Visibility), Version: int64(s.Version),
 		UnsureSinceMs: int64(s.UnsureSince), UnsureEnded: s.UnsureEnded,
 		ShownAtMs: int64(s.ShownAt), ErasedVersion: int64(s.ErasedVersion), WithheldUntilMs: int64(s.WithheldUntil),

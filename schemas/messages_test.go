@@ -19,7 +19,8 @@ var (
 	anyMillis = rapid.Custom(func(t *rapid.T) Millis { return Millis(rapid.Int64Range(0, maxMillis-1).Draw(t, "ms")) })
 	anyState  = rapid.SampledFrom([]State{Offline, Away, Online})
 	anyKinds  = rapid.Custom(func(t *rapid.T) KindSet {
-		return SetOfKinds(rapid.SliceOf(rapid.SampledFrom(Kinds[:])).Draw(t, "kinds")...)
+		some := rapid.SliceOf(rapid.SampledFrom(Kinds[:]))
+		return SetOfKinds(some.Draw(t, "kinds")...).WithActiveOf(SetOfKinds(some.Draw(t, "active")...))
 	})
 	anyVisibility = rapid.SampledFrom([]Visibility{Everyone, Nobody})
 	anyVersion    = rapid.Custom(func(t *rapid.T) Version { return Version(rapid.Int64Range(1, 1<<62).Draw(t, "version")) })

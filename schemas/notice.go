@@ -44,19 +44,20 @@ func (n Notice) Event() string {
 // TransitionMessage is a transition as JSON: what a channel of all transitions sends. When a user
 // hides, state, times and devices are null, and nothing follows until the user is visible again.
 type TransitionMessage struct {
-	ID            string   `json:"id"`      // the event id: the same whenever the transition comes again
-	UserID        *string  `json:"user_id"` // nil: the name is not known
-	State         *string  `json:"state"`
-	PreviousState *string  `json:"previous_state"`
-	Cause         string   `json:"cause"`
-	Visibility    string   `json:"visibility"`
-	At            Millis   `json:"at"`
-	LastSeenAt    Millis   `json:"last_seen_at"`
-	LastActiveAt  Millis   `json:"last_active_at"`
-	Devices       []string `json:"devices"`
-	Version       string   `json:"version"`
-	LeftOut       uint32   `json:"left_out,omitempty"` // as in NoticeMessage
-	Tenant        string   `json:"tenant,omitempty"`   // as in NoticeMessage
+	ID            string     `json:"id"`      // the event id: the same whenever the transition comes again
+	UserID        *string    `json:"user_id"` // nil: the name is not known
+	State         *string    `json:"state"`
+	PreviousState *string    `json:"previous_state"`
+	Cause         string     `json:"cause"`
+	Visibility    string     `json:"visibility"`
+	At            Millis     `json:"at"`
+	LastSeenAt    Millis     `json:"last_seen_at"`
+	LastActiveAt  Millis     `json:"last_active_at"`
+	Devices       []string   `json:"devices"`
+	Kinds         KindStates `json:"kinds"` // as of a Presence
+	Version       string     `json:"version"`
+	LeftOut       uint32     `json:"left_out,omitempty"` // as in NoticeMessage
+	Tenant        string     `json:"tenant,omitempty"`   // as in NoticeMessage
 }
 
 func (n Notice) transitionMessage() TransitionMessage {
@@ -66,24 +67,26 @@ func (n Notice) transitionMessage() TransitionMessage {
 	if t.Visibility != Nobody {
 		state, previous := StateWord(t.To), StateWord(t.From)
 		m.State, m.PreviousState = &state, &previous
-		m.LastSeenAt, m.LastActiveAt, m.Devices, m.LeftOut = t.LastSeen, t.LastActive, t.Kinds.Words(), t.LeftOut
+		m.LastSeenAt, m.LastActiveAt, m.LeftOut = t.LastSeen, t.LastActive, t.LeftOut
+		m.Devices, m.Kinds = t.Kinds.Words(), t.Kinds.States()
 	}
 	return m
 }
 
 // NoticeMessage is a delivery as JSON.
 type NoticeMessage struct {
-	ID            string   `json:"id"`
-	EventID       string   `json:"event_id"`
-	UserID        *string  `json:"user_id"` // nil: the name is not known
-	State         string   `json:"state"`
-	PreviousState string   `json:"previous_state"`
-	Cause         string   `json:"cause"`
-	At            Millis   `json:"at"`
-	LastSeenAt    Millis   `json:"last_seen_at"`
-	LastActiveAt  Millis   `json:"last_active_at"`
-	Devices       []string `json:"devices"`
-	Version       string   `json:"version"`
+	ID            string     `json:"id"`
+	EventID       string     `json:"event_id"`
+	UserID        *string    `json:"user_id"` // nil: the name is not known
+	State         string     `json:"state"`
+	PreviousState string     `json:"previous_state"`
+	Cause         string     `json:"cause"`
+	At            Millis     `json:"at"`
+	LastSeenAt    Millis     `json:"last_seen_at"`
+	LastActiveAt  Millis     `json:"last_active_at"`
+	Devices       []string   `json:"devices"`
+	Kinds         KindStates `json:"kinds"` // as of a Presence
+	Version       string     `json:"version"`
 	// LeftOut is how many changes of the user just before this one were not published, because
 	// the user changed too often.
 	LeftOut    uint32   `json:"left_out,omitempty"`
@@ -97,7 +100,7 @@ func (n Notice) Message() NoticeMessage {
 	t := n.Transition
 	return NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: n.User.Shown().UserID, State: StateWord(t.To),
 		PreviousState: StateWord(t.From), Cause: CauseWord(t.Cause), At: t.At,
-		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(),
+		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(), Kinds: t.Kinds.States(),
 		Version: t.Version.String(), LeftOut: t.LeftOut, Tenant: n.User.Tenant, Recipients: n.Recipients}
 }
 

@@ -11,7 +11,9 @@ type Presence struct {
 	LastSeenAt   Millis   `json:"last_seen_at"`
 	LastActiveAt Millis   `json:"last_active_at"`
 	Devices      []string `json:"devices"`
-	Since        Millis   `json:"since"`
+	// Kinds has the state of each of Devices: a kind is online while a person uses a device of it.
+	Kinds KindStates `json:"kinds"`
+	Since Millis     `json:"since"`
 	// Version is in decimal; "0" if nothing is known of the user.
 	Version string `json:"version"`
 	// StaleSince is the time since which the state may be out of date; 0 if it is current.
@@ -75,14 +77,14 @@ func PresenceOf(c Current, staleSince Millis) Presence {
 	state := StateWord(c.State)
 	p.State = &state
 	p.LastSeenAt, p.LastActiveAt, p.Since = c.LastSeen, c.LastActive, c.Since
-	p.Devices = c.Kinds.Words()
+	p.Devices, p.Kinds = c.Kinds.Words(), c.Kinds.States()
 	return p
 }
 
 // NeverSeen is how others see an unknown user: offline.
 func NeverSeen(id UserID, staleSince Millis) Presence {
 	state := StateWord(Offline)
-	return Presence{UserID: id, State: &state, Devices: []string{}, Version: "0", StaleSince: staleSince}
+	return Presence{UserID: id, State: &state, Devices: []string{}, Kinds: KindStates{}, Version: "0", StaleSince: staleSince}
 }
 
 // Newer reports whether p is newer than q.

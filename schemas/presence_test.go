@@ -42,7 +42,7 @@ func TestNothingOfAHiddenUserIsShownAndNoLaterVersionEither(t *testing.T) {
 	t.Parallel()
 	c := Current{}.After(step(1, Offline, Online, FirstBeat, Everyone)).After(step(2, Online, Online, VisibilityChange, Nobody))
 	hidden, err := json.Marshal(PresenceOf(c, 0))
-	const want = `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"since":null,"version":"2","stale_since":null}`
+	const want = `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"kinds":null,"since":null,"version":"2","stale_since":null}`
 	if err != nil || string(hidden) != want {
 		t.Errorf("is %s, %v", hidden, err)
 	}
@@ -61,7 +61,7 @@ func TestNothingOfAHiddenUserIsShownAndNoLaterVersionEither(t *testing.T) {
 func TestAUserOfWhomNothingIsKnownIsOffline(t *testing.T) {
 	t.Parallel()
 	got, err := json.Marshal(NeverSeen(7, 1_763_700_000_000))
-	const want = `{"user_id":"7","state":"offline","last_seen_at":null,"last_active_at":null,"devices":[],"since":null,"version":"0","stale_since":"2025-11-21T04:40:00.000Z"}`
+	const want = `{"user_id":"7","state":"offline","last_seen_at":null,"last_active_at":null,"devices":[],"kinds":{},"since":null,"version":"0","stale_since":"2025-11-21T04:40:00.000Z"}`
 	if err != nil || string(got) != want {
 		t.Errorf("is %s, %v", got, err)
 	}

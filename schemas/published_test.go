@@ -29,12 +29,13 @@ func keyed[T any](key []byte, decode func(key, value []byte) (T, error)) func([]
 
 func TestTransitionsReadAndWriteAsPublished(t *testing.T) {
 	t.Parallel()
-	plain, leftOut, named := anyTransition(), anyTransition(), anyTransition()
+	plain, leftOut, named, mixed := anyTransition(), anyTransition(), anyTransition(), anyTransition()
+	mixed.To, mixed.Cause, mixed.Kinds = Online, DevicesChanged, mixed.Kinds.WithActiveOf(SetOfKinds(Web))
 	leftOut.Cause, leftOut.LeftOut, named.Name = DeviceEvicted, 40, ann
 	erased := Transition{User: 42, From: Online, To: Offline, At: 1_763_700_000_000, Cause: Erased, Visibility: Everyone,
 		Version: NewVersion(1, 77, 0), Policy: "0123456789ab", ErasedUntil: 1_766_700_000_000}
 	for name, want := range map[string]*Transition{"transition-v1": &plain, "transition-v1-left-out": &leftOut,
-		"transition-v1-erased": &erased, "transition-v1-named": &named} {
+		"transition-v1-erased": &erased, "transition-v1-named": &named, "transition-v1-active-kinds": &mixed} {
 		published(t, name, want, want.Encode(), DecodeTransition)
 	}
 	ended := &Transition{User: plain.User, Version: plain.Version, At: plain.At}
@@ -66,6 +67,8 @@ func TestStatusesReadAndWriteAsPublished(t *testing.T) {
 			Kinds: SetOfKinds(Mobile), Visibility: Everyone, Version: NewVersion(1, 77, 0), UnsureSince: 1_763_700_040_000},
 		"status-v1-sure-again": {User: 42, State: Online, Since: 1_763_700_000_000, LastSeen: 1_763_700_090_000,
 			Kinds: SetOfKinds(Mobile), Visibility: Everyone, Version: NewVersion(1, 99, 0), UnsureEnded: true},
+		"status-v1-active-kinds": {User: 42, State: Online, Visibility: Everyone, Version: NewVersion(1, 77, 0), Since: 5, LastSeen: 6,
+			Kinds: SetOfKinds(Mobile, Desktop).WithActiveOf(SetOfKinds(Desktop))},
 		"status-v1-named": {User: 42, State: Online, Visibility: Everyone, Version: NewVersion(1, 77, 0), Since: 5, LastSeen: 6,
 			LastActive: 7, Name: Name{Text: "ann"}},
 	} {

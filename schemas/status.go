@@ -3,6 +3,7 @@ package schemas
 import (
 	"strconv"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
@@ -35,7 +36,7 @@ type Status struct {
 	NamedUntil Millis
 }
 
-var statusForm = form{last: 17, kinds: 7, texts: 1<<15 | 1<<16}
+var statusForm = form{last: 18, kinds: [2]protowire.Number{7, 18}, texts: 1<<15 | 1<<16}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -55,6 +56,7 @@ func (s *Status) walk(c *codec) {
 	number(c, 14, &s.WithheldUntil)
 	c.name(15, &s.Name)
 	number(c, 17, &s.NamedUntil)
+	c.activeKinds(18, &s.Kinds)
 }
 
 // Encode is the value of the status record. Its key is User.Key().

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/segmentio/ksuid"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
@@ -21,7 +22,7 @@ type Transition struct {
 	LastActive Millis
 	Cause      Cause
 	Device     DeviceID // 0: no device caused it
-	Kinds      KindSet
+	Kinds      KindSet  // those of the present devices, with the active ones
 	Visibility Visibility
 	Version    Version
 	Policy     string
@@ -37,7 +38,7 @@ type Transition struct {
 // EventID is the permanent id of the transition.
 func (t *Transition) EventID() ksuid.KSUID { return EventID(t.User, t.Version, t.At) }
 
-var transitionForm = form{last: 22, kinds: 11, texts: 1<<2 | 1<<14 | 1<<21 | 1<<22}
+var transitionForm = form{last: 23, kinds: [2]protowire.Number{11, 23}, texts: 1<<2 | 1<<14 | 1<<21 | 1<<22}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto, but for the
 // version (1) and the event id (2).
@@ -61,6 +62,7 @@ func (t *Transition) walk(c *codec) {
 	number(c, 15, &t.LeftOut)
 	number(c, 20, &t.ErasedUntil)
 	c.name(21, &t.Name)
+	c.activeKinds(23, &t.Kinds)
 }
 
 // Encode is the value of the transition's record. Its key is User.Key().
@@ -146,7 +148,7 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 	t := &Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause,
-		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
+		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility),
 		Version: Version(m.Version), Policy: m.PolicyId, LeftOut: m.LeftOut,
 		ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{m.Tenant, m.Name},
 	}

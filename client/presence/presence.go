@@ -265,8 +265,10 @@ type Change struct {
 	// DeviceID is the device that caused the change; 0: none.
 	DeviceID schemas.DeviceID `json:"device_id"`
 	Devices  []string         `json:"devices"`
-	Version  string           `json:"version"`
-	PolicyID string           `json:"policy_id"`
+	// Kinds has the state of each of Devices.
+	Kinds    schemas.KindStates `json:"kinds"`
+	Version  string             `json:"version"`
+	PolicyID string             `json:"policy_id"`
 	// LeftOut is how many changes since the previous one were not published because the user
 	// changed too often.
 	LeftOut uint32 `json:"left_out"`

@@ -132,8 +132,8 @@ func painter(colours bool) func(schemas.User) string {
 		}
 		now := time.Now()
 		line := fmt.Sprintf("%s  %s  user %-8s  %-7s", clock(now, now), dots[state], output.Shown(p.UserID), state)
-		if len(p.Devices) > 0 {
-			line += "  " + strings.Join(p.Devices, ", ")
+		if len(p.Kinds) > 0 {
+			line += "  " + strings.Join(p.Kinds.Shown(), ", ")
 		}
 		if p.LastSeenAt != 0 && state != "online" {
 			line += "  last seen " + clock(p.LastSeenAt.Time(), now)

@@ -9,18 +9,19 @@ import (
 // event is why a user is judged.
 type event struct {
 	device  schemas.DeviceID
-	active  bool // the device reported that its person is active
-	evicted bool // it took the place of another
-	row     bool // a row of the record being applied
+	active  schemas.KindSet // the device's kind, if the device reported that its person is active
+	evicted bool            // it took the place of another
+	row     bool            // a row of the record being applied
 }
 
 // judge compares the state of u with what it was, and publishes a difference. at is the log time of
 // the instant p.
 func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
-	live := u.present()
+	a := m.activity(u)
+	live := a.present != 0
 	state := schemas.Offline
 	switch {
-	case live && (why.active || u.state == schemas.Online && m.idleFrom(u) > p):
+	case live && (why.active != 0 || u.state == schemas.Online && a.until[0] > p):
 		state = schemas.Online
 	case live:
 		state = schemas.Away
@@ -31,7 +32,7 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 		m.settleStatus(u)
 		return
 	}
-	kinds := u.presentKinds()
+	kinds := m.kinds(u, &a, state, p, why.active)
 	if state == u.state && (kinds == u.kinds || state == schemas.Offline || !m.announce) {
 		m.settleStatus(u)
 		return
@@ -132,7 +133,8 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 	}
 	kinds := u.kinds
 	if u.present() || u.silentFrom != 0 {
-		kinds = u.presentKinds()
+		a := m.activity(u)
+		kinds = m.kinds(u, &a, u.state, p, 0)
 	}
 	w := u.flaps.waiting
 	if !hidden || w != nil && w.hidden {

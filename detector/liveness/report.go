@@ -46,8 +46,9 @@ func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis
 		if beat.Connection != 0 {
 			touched = m.clock.at(b - beat.Idle)
 		}
-		why.active = m.idleAfter == 0 || beat.Connection != 0 && idle == 0 ||
-			idle < m.idleAfter && touched+m.idleAfter > m.evaluated
+		if m.idleAfter == 0 || beat.Connection != 0 && idle == 0 || idle < m.idleAfter && touched+m.idleAfter > m.evaluated {
+			why.active = why.active.With(beat.Kind)
+		}
 	}
 	u.lastSeen = max(u.lastSeen, b)
 	m.judge(u, at, b, why)

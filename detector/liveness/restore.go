@@ -134,14 +134,14 @@ func (m *Machine) latestInstant(latest schemas.Millis) schemas.Millis {
 func (m *Machine) presume(u *user) {
 	kinds := u.kinds
 	if kinds == 0 {
-		kinds = kinds.With(schemas.Other)
+		kinds = kinds.With(schemas.Other).As(u.state)
 	}
 	now := m.clock.now
-	active := now
-	if u.state == schemas.Away {
-		active -= schemas.Millis(m.idleAfter)
-	}
 	for _, kind := range kinds.Append(nil) {
+		active := now
+		if kinds.Active()&(1<<kind) == 0 {
+			active -= schemas.Millis(m.idleAfter)
+		}
 		u.reports = append(u.reports, report{kind: kind, seen: now, active: active})
 	}
 	u.lastSeen = max(u.lastSeen, now)

@@ -39,15 +39,51 @@ func (m *Machine) activeUntil(r *report) presence {
 	return m.clock.at(r.seen) - presence(r.seen-r.active) + m.idleAfter
 }
 
-// idleFrom is when the last active device of u stops being active.
-func (m *Machine) idleFrom(u *user) presence {
-	var from presence
+// activity is of which kinds the present devices are, and when the last active one of each kind stops being active;
+// until[0] is that of all.
+type activity struct {
+	present schemas.KindSet
+	until   [1 + len(schemas.Kinds)]presence
+}
+
+func (m *Machine) activity(u *user) (a activity) {
 	for i := range u.reports {
 		if r := &u.reports[i]; r.live() {
-			from = max(from, m.activeUntil(r))
+			at, k := m.activeUntil(r), schemas.KnownKind(r.kind)
+			a.present, a.until[0], a.until[k] = a.present.With(k), max(a.until[0], at), max(a.until[k], at)
 		}
 	}
-	return from
+	return a
+}
+
+// kinds are those of u in a state, and of an online user the active ones at p: those that were or are in by, as far as
+// they are.
+func (m *Machine) kinds(u *user, a *activity, state schemas.State, p presence, by schemas.KindSet) schemas.KindSet {
+	if state != schemas.Online {
+		return a.present
+	}
+	var active schemas.KindSet
+	for _, k := range schemas.Kinds {
+		if a.until[k] > p {
+			active = active.With(k)
+		}
+	}
+	if still := active & (u.kinds.Active() | by); still != 0 && m.announce {
+		active = still
+	}
+	return a.present.WithActiveOf(active)
+}
+
+// idlesAt is when the first of u's active kinds stops being active; if that is not announced, when the last one does.
+func (m *Machine) idlesAt(u *user) presence {
+	a := m.activity(u)
+	limit := a.until[0]
+	for _, k := range schemas.Kinds {
+		if m.announce && a.present&u.kinds.Active()&(1<<k) != 0 {
+			limit = min(limit, a.until[k])
+		}
+	}
+	return limit
 }
 
 // tail is when a user without a device becomes offline.
@@ -74,7 +110,7 @@ func (m *Machine) next(u *user) presence {
 	}
 	switch {
 	case live && u.state == schemas.Online:
-		limit = min(limit, m.idleFrom(u))
+		limit = min(limit, m.idlesAt(u))
 	case !live && u.state != schemas.Offline:
 		limit = min(limit, m.tail(u))
 	}
@@ -120,7 +156,7 @@ func (m *Machine) settle(u *user, upTo presence) {
 
 // step does what is due for u at the instant limit, which is that of next.
 func (m *Machine) step(u *user, limit presence) {
-	idle := u.state == schemas.Online && m.idleFrom(u) <= limit
+	idle := u.state == schemas.Online && m.idlesAt(u) <= limit
 	byDevice, found := m.idleDevice(u, limit, idle)
 	tailDevice := u.tailDevice() // before its bye is forgotten
 	var went departures
@@ -177,9 +213,10 @@ func (m *Machine) idleDevice(u *user, limit presence, idle bool) (id schemas.Dev
 	if !idle {
 		return 0, false
 	}
+	a := m.activity(u)
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.live() && m.activeUntil(r) == limit && (!found || r.device < id) {
+		if r.live() && m.activeUntil(r) == limit && a.until[schemas.KnownKind(r.kind)] == limit && (!found || r.device < id) {
 			id, found = r.device, true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // the sums. Users come last, because there are so many: a capture writes them while records are applied.
 
 // snapshotForm changes whenever the walk does.
-const snapshotForm = 5
+const snapshotForm = 6
 
 // walk walks over the state of a machine.
 type walk struct {

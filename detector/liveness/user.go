@@ -119,7 +119,7 @@ func visibilityOf(hidden bool) schemas.Visibility {
 
 // simple reports whether the user fits in an entry.
 func (u *user) simple(base schemas.Millis) bool {
-	if u.flaps != (flaps{}) || u.unsureSince != 0 || u.lastSeen != 0 && u.lastSeen < base {
+	if u.flaps != (flaps{}) || u.kinds != u.kinds.As(u.state) || u.unsureSince != 0 || u.lastSeen != 0 && u.lastSeen < base {
 		return false
 	}
 	switch len(u.reports) {
@@ -178,7 +178,7 @@ func (m *Machine) load(e uint32, u *user) *user {
 		u.tenant = m.store.tenant(e)
 	}
 	m.use(u.tenant)
-	u.state, u.kinds, u.hidden = h.flags.state(), h.flags.kinds(), h.flags&flagHidden != 0
+	u.state, u.kinds, u.hidden = h.flags.state(), h.flags.kinds().As(h.flags.state()), h.flags&flagHidden != 0
 	active := m.instant(h.active)
 	if h.flags&flagOld == 0 {
 		u.since, u.lastActive = m.instant(c.since), m.instant(c.lastActive)

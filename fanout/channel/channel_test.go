@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func item(offset int64, user schemas.UserID, version schemas.Version, recipients ...schemas.UserID) delivery.Item {
 	t := &schemas.Transition{User: user, From: schemas.Offline, To: schemas.Online, At: 1_763_700_000_000, Cause: schemas.FirstBeat,
-		Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: schemas.Everyone, Version: version}
+		Kinds: schemas.SetOfKinds(schemas.Mobile).As(schemas.Online), Visibility: schemas.Everyone, Version: version}
 	return delivery.Item{Delivery: &schemas.Delivery{Transition: t, Recipients: recipients}, Record: schemas.Record{Partition: 3, Offset: offset}}
 }
 

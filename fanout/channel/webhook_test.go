@@ -76,9 +76,9 @@ func TestATransitionIsASignedCloudEventOfItsOwnTypeAndAHideSaysNothingElse(t *te
 	}
 	want := []string{
 		`{"id":"x","user_id":"7","state":"online","previous_state":"offline","cause":"first_beat","visibility":"everyone",` +
-			`"at":"2025-11-21T04:40:00.000Z","last_seen_at":null,"last_active_at":null,"devices":["mobile"],"version":"10"}`,
+			`"at":"2025-11-21T04:40:00.000Z","last_seen_at":null,"last_active_at":null,"devices":["mobile"],"kinds":{"mobile":"online"},"version":"10"}`,
 		`{"id":"x","user_id":"7","state":null,"previous_state":null,"cause":"visibility","visibility":"nobody",` +
-			`"at":"2025-11-21T04:40:00.000Z","last_seen_at":null,"last_active_at":null,"devices":null,"version":"10"}`,
+			`"at":"2025-11-21T04:40:00.000Z","last_seen_at":null,"last_active_at":null,"devices":null,"kinds":null,"version":"10"}`,
 	}
 	if !slices.Equal(bodies, want) {
 		t.Errorf("posted\n%s\nwant\n%s", bodies, want)

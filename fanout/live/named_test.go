@@ -119,7 +119,7 @@ func TestAUserWithAnotherNameAndTheSameIDLooksHiddenToViewers(t *testing.T) {
 	stranger := called("", "ann", ann.becomes(schemas.Online))
 	stranger[0].Name.Text = "eve"
 	g.publish(stranger...)
-	p.wants(`{"type":"change","user":{"user_id":"ann","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,`)
+	p.wants(`{"type":"change","user":{"user_id":"ann","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"kinds":null,`)
 	q.send(`{"type":"subscribe","user_ids":["mallory"]}`)
 	q.wants(`{"type":"snapshot","users":[{"user_id":"mallory","tenant":"evil","state":null,`)
 	g.publish(called("", "ann", ann.becomes(schemas.Online))...)

@@ -21,17 +21,18 @@ const (
 
 // change is one entry of a history. Unknown values are null.
 type change struct {
-	EventID      string         `json:"event_id"`
-	From         string         `json:"from"`
-	To           string         `json:"to"`
-	At           schemas.Millis `json:"at"`
-	LastSeenAt   schemas.Millis `json:"last_seen_at"`
-	LastActiveAt schemas.Millis `json:"last_active_at"`
-	Cause        string         `json:"cause"`
-	DeviceID     *int64         `json:"device_id"`
-	Devices      []string       `json:"devices"`
-	Version      string         `json:"version"`
-	PolicyID     string         `json:"policy_id"`
+	EventID      string             `json:"event_id"`
+	From         string             `json:"from"`
+	To           string             `json:"to"`
+	At           schemas.Millis     `json:"at"`
+	LastSeenAt   schemas.Millis     `json:"last_seen_at"`
+	LastActiveAt schemas.Millis     `json:"last_active_at"`
+	Cause        string             `json:"cause"`
+	DeviceID     *int64             `json:"device_id"`
+	Devices      []string           `json:"devices"`
+	Kinds        schemas.KindStates `json:"kinds"`
+	Version      string             `json:"version"`
+	PolicyID     string             `json:"policy_id"`
 	// LeftOut counts the changes since the one before that were not published.
 	LeftOut uint32 `json:"left_out"`
 }
@@ -88,7 +89,7 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 func changeOf(t *schemas.Transition) change {
 	c := change{
 		EventID: t.EventID().String(), From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
-		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Cause: schemas.CauseWord(t.Cause), Devices: t.Kinds.Words(),
+		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Cause: schemas.CauseWord(t.Cause), Devices: t.Kinds.Words(), Kinds: t.Kinds.States(),
 		Version: t.Version.String(), PolicyID: t.Policy, LeftOut: t.LeftOut,
 	}
 	if t.Device != 0 {

@@ -94,9 +94,9 @@ func TestAUserIsReturnedWithExactTimesAndAVersionAsText(t *testing.T) {
 	w.upTo(t, now())
 	w.happen(t, arrives(1, 9223372036854775807, day))
 	w.want(t, "/presence/1", `{"user_id":"1","state":"online","last_seen_at":"2026-11-20T10:00:00.122Z",`+
-		`"last_active_at":"2026-11-20T10:00:00.121Z","devices":["mobile"],"since":"2026-11-20T10:00:00.123Z",`+
+		`"last_active_at":"2026-11-20T10:00:00.121Z","devices":["mobile"],"kinds":{"mobile":"online"},"since":"2026-11-20T10:00:00.123Z",`+
 		`"version":"9223372036854775807","stale_since":null}`)
-	w.want(t, "/presence/2", `{"user_id":"2","state":"offline","last_seen_at":null,"last_active_at":null,"devices":[],"since":null,`+
+	w.want(t, "/presence/2", `{"user_id":"2","state":"offline","last_seen_at":null,"last_active_at":null,"devices":[],"kinds":{},"since":null,`+
 		`"version":"0","stale_since":null}`)
 }
 
@@ -107,10 +107,10 @@ func TestAHistoryIsNewestFirstWithEverythingThatWasRecorded(t *testing.T) {
 	w.happen(t, comes, goes)
 	newer := `{"event_id":"` + goes.EventID().String() + `","from":"online","to":"offline","at":"2026-11-20T10:00:45.123Z",` +
 		`"last_seen_at":"2026-11-20T10:00:45.122Z","last_active_at":"2026-11-20T10:00:45.121Z","cause":"silent","device_id":null,` +
-		`"devices":[],"version":"2","policy_id":"p-1","left_out":0}`
+		`"devices":[],"kinds":{},"version":"2","policy_id":"p-1","left_out":0}`
 	older := `{"event_id":"` + comes.EventID().String() + `","from":"offline","to":"online","at":"2026-11-20T10:00:00.123Z",` +
 		`"last_seen_at":"2026-11-20T10:00:00.122Z","last_active_at":"2026-11-20T10:00:00.121Z","cause":"first_beat","device_id":7,` +
-		`"devices":["mobile"],"version":"1","policy_id":"p-1","left_out":0}`
+		`"devices":["mobile"],"kinds":{"mobile":"online"},"version":"1","policy_id":"p-1","left_out":0}`
 	both := `{"changes":[` + newer + `,` + older + `],"next_cursor":null}`
 	w.want(t, "/presence/1/history", both)
 	w.want(t, "/presence/1/history?limit=2&from=0", both)
@@ -146,7 +146,7 @@ func TestAHiddenUserLooksTheSameWhateverItDoes(t *testing.T) {
 	for _, path := range paths {
 		_, before[path] = w.get(t, path)
 	}
-	if want := `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"since":null,"version":"2",` +
+	if want := `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"kinds":null,"since":null,"version":"2",` +
 		`"stale_since":null}` + "\n"; before["/presence/1"] != want {
 		t.Errorf("a hidden user is told as %s", before["/presence/1"])
 	}

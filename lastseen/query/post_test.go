@@ -154,7 +154,7 @@ func TestOnlyTheUserAndAdministratorsSeeHowAHiddenUserIs(t *testing.T) {
 			}
 			w.want(t, "/presence/11/visibility", `{"user_id":"11","visibility":"nobody"}`)
 			w.want(t, "/presence/11", `{"user_id":"11","state":"online","last_seen_at":"2026-11-20T10:00:00.124Z",`+
-				`"last_active_at":"2026-11-20T10:00:00.122Z","devices":["mobile"],"since":"2026-11-20T10:00:00.124Z",`+
+				`"last_active_at":"2026-11-20T10:00:00.122Z","devices":["mobile"],"kinds":{"mobile":"online"},"since":"2026-11-20T10:00:00.124Z",`+
 				`"version":"2","stale_since":null}`)
 			w.want(t, "/presence/batch?user_ids=11,13", `{"11":"online","13":"online"}`)
 			if c.viewer.Admin {

@@ -174,7 +174,7 @@ func TestAHiddenUserWhomRedisKnowsInPartKeepsTheVersionAtWhichItHid(t *testing.T
 	// The status topic tells that the user hides, not since which version.
 	must.Get(w.view.Confirm(t.Context(), 1, []schemas.Current{{User: 1, State: schemas.Away, Since: day + 9, Version: 9,
 		Visibility: schemas.Nobody}}, nil, false))(t)
-	w.want(t, "/presence/1", `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"since":null,`+
+	w.want(t, "/presence/1", `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"kinds":null,"since":null,`+
 		`"version":"2","stale_since":null}`)
 	w.want(t, "/presence/batch?user_ids=1", `{"1":null}`)
 }

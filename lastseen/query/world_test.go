@@ -139,7 +139,7 @@ const day schemas.Millis = 1795168800123 // 2026-11-20T10:00:00.123Z
 
 func arrives(user schemas.UserID, version schemas.Version, at schemas.Millis) *schemas.Transition {
 	return &schemas.Transition{User: user, From: schemas.Offline, To: schemas.Online, At: at, LastSeen: at - 1, LastActive: at - 2,
-		Cause: schemas.FirstBeat, Device: 7, Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: schemas.Everyone,
+		Cause: schemas.FirstBeat, Device: 7, Kinds: schemas.SetOfKinds(schemas.Mobile).As(schemas.Online), Visibility: schemas.Everyone,
 		Version: version, Policy: "p-1"}
 }
 

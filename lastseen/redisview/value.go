@@ -33,7 +33,7 @@ func (e Entry) Complete() bool {
 // position:
 //
 //	1 format "1" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
-//	| 1 visibility, or "0" for an erased user | 2 device kinds | 12 last seen | 12 last active
+//	| 1 visibility, or "0" for an erased user | 4 device kinds | 12 last seen | 12 last active
 //	| in text mode, once the name is known: tenant | 1 byte 0 | name
 const (
 	format      = '1'
@@ -44,7 +44,7 @@ const (
 	hiddenEnd   = sinceEnd + 16
 	stateEnd    = hiddenEnd + 1
 	seenByEnd   = stateEnd + 1
-	kindsEnd    = seenByEnd + 2
+	kindsEnd    = seenByEnd + 4
 	lastSeenEnd = kindsEnd + 12
 	valueLength = lastSeenEnd + 12 // without a name
 	maxTail     = schemas.MaxTenant + 1 + schemas.MaxName
@@ -86,7 +86,7 @@ func appendValue(dst []byte, e Entry) []byte {
 	} else {
 		dst = appendHex(dst, int64(schemas.KnownVisibility(e.Visibility)), 1)
 	}
-	dst = appendHex(dst, int64(e.Kinds), 2)
+	dst = appendHex(dst, int64(e.Kinds), 4)
 	dst = appendHex(dst, int64(e.LastSeen), 12)
 	return appendHex(dst, int64(e.LastActive), 12)
 }
@@ -115,14 +115,14 @@ func parseValue(user schemas.UserID, stored string) Entry {
 	var space [valueLength]byte
 	copy(space[:], stored)
 	text, bad := space[:], uint64(0)
-	small := hex8(text[hiddenEnd:], &bad) >> 16 // four digits: state, visibility, device kinds
+	small := hex8(text[hiddenEnd:], &bad) >> 8 // six digits: state, visibility, device kinds
 	e := Entry{Found: true, NameSum: sum, Epoch: hex12(text[versionEnd:], &bad), Current: schemas.Current{
 		User:       user,
 		Version:    schemas.Version(hex16(text[1:], &bad)),
 		Since:      schemas.Millis(hex12(text[epochEnd:], &bad)),
 		Hidden:     schemas.Version(hex16(text[sinceEnd:], &bad)),
-		State:      schemas.State(small >> 12),
-		Visibility: schemas.Visibility(small >> 8 & 0xf),
+		State:      schemas.State(small >> 20),
+		Visibility: schemas.Visibility(small >> 16 & 0xf),
 		Kinds:      schemas.KindSet(small),
 		LastSeen:   schemas.Millis(hex12(text[kindsEnd:], &bad)),
 		LastActive: schemas.Millis(hex12(text[lastSeenEnd:], &bad)),

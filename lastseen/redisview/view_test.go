@@ -341,7 +341,7 @@ func TestValuesComeBackFromTheirStoredForm(t *testing.T) {
 			Since:      schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "since")),
 			LastSeen:   schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "seen")),
 			LastActive: schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "active")),
-			Kinds:      schemas.KindSet(rapid.Uint8().Draw(t, "kinds")),
+			Kinds:      schemas.KindSet(rapid.Uint16().Draw(t, "kinds")),
 			Visibility: schemas.Visibility(rapid.IntRange(1, 2).Draw(t, "visibility")),
 			Version:    schemas.Version(rapid.Int64Min(1).Draw(t, "version")),
 			Hidden:     schemas.Version(rapid.Int64Min(0).Draw(t, "hidden")),

@@ -13,8 +13,8 @@
 -- Returns how many were written.
 
 local VERSION, EPOCH, SINCE, HIDDEN = {2, 17}, {18, 29}, {30, 41}, {42, 57}
-local SEEN, ACTIVE = {62, 73}, {74, 85}
-local LENGTH = 85 -- without a name
+local SEEN, ACTIVE = {64, 75}, {76, 87}
+local LENGTH = 87 -- without a name
 local NO_SINCE, NOT_HIDDEN = string.rep('0', 12), string.rep('0', 16)
 local OFFLINE_VISIBLE, ERASED = '11', '10'
 

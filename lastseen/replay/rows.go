@@ -38,6 +38,7 @@ type changed struct {
 	Cause      string   `parquet:"cause,dict"`
 	Device     int64    `parquet:"device_id,optional"`
 	Kinds      []string `parquet:"device_kinds,list,dict"`
+	Active     []string `parquet:"active_kinds,list,dict"`
 	LastSeen   int64    `parquet:"last_seen_at,optional,timestamp(millisecond)"`
 	LastActive int64    `parquet:"last_active_at,optional,timestamp(millisecond)"`
 	Visibility string   `parquet:"visibility,dict"`
@@ -63,6 +64,7 @@ type inForce struct {
 	LastSeen   int64    `parquet:"last_seen_at,optional,timestamp(millisecond)"`
 	LastActive int64    `parquet:"last_active_at,optional,timestamp(millisecond)"`
 	Kinds      []string `parquet:"device_kinds,list,dict"`
+	Active     []string `parquet:"active_kinds,list,dict"`
 	Visibility string   `parquet:"visibility,dict"`
 	Version    int64    `parquet:"version" json:",string"`
 }
@@ -162,7 +164,7 @@ func changedOf(e *store.Entry) changed {
 	return changed{
 		Version: int64(e.Version), At: int64(e.At),
 		From: schemas.StateWord(e.From), To: schemas.StateWord(e.To), Cause: schemas.CauseWord(e.Cause), Device: int64(e.Device),
-		Kinds: kindWords[e.Kinds], LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive),
+		Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()], LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive),
 		Visibility: schemas.VisibilityWord(e.Visibility), Policy: e.Policy, LeftOut: int64(e.LeftOut),
 	}
 }
@@ -184,7 +186,7 @@ func StatesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry]
 func inForceOf(e *store.Entry) inForce {
 	return inForce{
 		State: schemas.StateWord(e.To), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
-		LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds], Visibility: schemas.VisibilityWord(e.Visibility),
+		LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()], Visibility: schemas.VisibilityWord(e.Visibility),
 		Version: int64(e.Version),
 	}
 }

@@ -170,7 +170,7 @@ func TestLinesAreWhatStandardReadersUnderstand(t *testing.T) {
 		}
 	}
 	rows := must.Get(csv.NewReader(bytes.NewReader(written(t, CSV, changes))).ReadAll())(t)
-	if len(rows) != len(changes)+1 || rows[4][12] != changes[3].Policy || rows[4][13] != "7" || rows[5][7] != "" || rows[5][9] != "" {
+	if len(rows) != len(changes)+1 || rows[4][13] != changes[3].Policy || rows[4][14] != "7" || rows[5][7]+rows[5][8] != "" || rows[5][10] != "" {
 		t.Errorf("%d rows of CSV, %v, %v", len(rows), rows[4], rows[5])
 	}
 }

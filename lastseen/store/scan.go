@@ -25,7 +25,7 @@ func topicOrNull(topic schemas.TopicID) *string {
 // scanCurrent reads a user with the columns of users.sql.
 func scanCurrent(row Row) (c schemas.Current, err error) {
 	var state, visibility string
-	if err := row.Scan((*int64)(&c.User), &state, (*int64)(&c.Since), (*int64)(&c.LastSeen), (*int64)(&c.LastActive), (*uint8)(&c.Kinds),
+	if err := row.Scan((*int64)(&c.User), &state, (*int64)(&c.Since), (*int64)(&c.LastSeen), (*int64)(&c.LastActive), (*uint16)(&c.Kinds),
 		&visibility, (*int64)(&c.Version), (*int64)(&c.Hidden)); err != nil {
 		return c, err
 	}
@@ -46,7 +46,7 @@ func scanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
 	var from, to, cause string
 	t := &schemas.Transition{User: user, Visibility: schemas.Everyone}
 	if err := row.Scan((*int64)(&t.At), (*int64)(&t.Version), (*uint32)(&t.Device), (*int64)(&t.LastSeen), (*int64)(&t.LastActive),
-		&from, &to, &cause, (*uint8)(&t.Kinds), &t.Policy, &t.LeftOut); err != nil {
+		&from, &to, &cause, (*uint16)(&t.Kinds), &t.Policy, &t.LeftOut); err != nil {
 		return nil, err
 	}
 	return t, ParseWords(t, from, to, cause)

@@ -191,8 +191,11 @@ type Transition struct {
 	ErasedUntilMs int64 `protobuf:"varint,20,opt,name=erased_until_ms,json=erasedUntilMs,proto3" json:"erased_until_ms,omitempty"`
 	// The user's name, in pipelines with --ids text; empty until the detector has
 	// heard it.
-	Tenant        string `protobuf:"bytes,21,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: the default tenant
-	Name          string `protobuf:"bytes,22,opt,name=name,proto3" json:"name,omitempty"`
+	Tenant string `protobuf:"bytes,21,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: the default tenant
+	Name   string `protobuf:"bytes,22,opt,name=name,proto3" json:"name,omitempty"`
+	// Those of device_kinds whose devices a person uses, ascending, each once: they are online, the
+	// others away. None unless the user is online.
+	ActiveKinds   []DeviceKind `protobuf:"varint,23,rep,packed,name=active_kinds,json=activeKinds,proto3,enum=stillhere.v1.DeviceKind" json:"active_kinds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,6 +356,13 @@ func (x *Transition) GetName() string {
 	return ""
 }
 
+func (x *Transition) GetActiveKinds() []DeviceKind {
+	if x != nil {
+		return x.ActiveKinds
+	}
+	return nil
+}
+
 // Status is a record of presence.status (compacted): what the newest transition of a user said, and what a
 // detector must know that has lost its snapshot. A tombstone means: offline, visible to everyone.
 type Status struct {
@@ -386,7 +396,9 @@ type Status struct {
 	Name   string `protobuf:"bytes,16,opt,name=name,proto3" json:"name,omitempty"`
 	// Of a user of whom nothing else is known: until this log time, tenant and name are those of
 	// heartbeats without a name.
-	NamedUntilMs  int64 `protobuf:"varint,17,opt,name=named_until_ms,json=namedUntilMs,proto3" json:"named_until_ms,omitempty"`
+	NamedUntilMs int64 `protobuf:"varint,17,opt,name=named_until_ms,json=namedUntilMs,proto3" json:"named_until_ms,omitempty"`
+	// As in Transition.
+	ActiveKinds   []DeviceKind `protobuf:"varint,18,rep,packed,name=active_kinds,json=activeKinds,proto3,enum=stillhere.v1.DeviceKind" json:"active_kinds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,6 +550,13 @@ func (x *Status) GetNamedUntilMs() int64 {
 		return x.NamedUntilMs
 	}
 	return 0
+}
+
+func (x *Status) GetActiveKinds() []DeviceKind {
+	if x != nil {
+		return x.ActiveKinds
+	}
+	return nil
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -872,7 +891,7 @@ var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xf2\x04\n" +
+	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xaf\x05\n" +
 	"\n" +
 	"Transition\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x19\n" +
@@ -895,7 +914,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
 	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x16 \x01(\tR\x04name\"\xf2\x04\n" +
+	"\x04name\x18\x16 \x01(\tR\x04name\x12;\n" +
+	"\factive_kinds\x18\x17 \x03(\x0e2\x18.stillhere.v1.DeviceKindR\vactiveKinds\"\xaf\x05\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -916,7 +936,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x11withheld_until_ms\x18\x0e \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x0f \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x10 \x01(\tR\x04name\x12$\n" +
-	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\"\xc7\x03\n" +
+	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\x12;\n" +
+	"\factive_kinds\x18\x12 \x03(\x0e2\x18.stillhere.v1.DeviceKindR\vactiveKinds\"\xc7\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1001,18 +1022,20 @@ var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	1,  // 2: stillhere.v1.Transition.cause:type_name -> stillhere.v1.Cause
 	8,  // 3: stillhere.v1.Transition.device_kinds:type_name -> stillhere.v1.DeviceKind
 	9,  // 4: stillhere.v1.Transition.visibility:type_name -> stillhere.v1.Visibility
-	0,  // 5: stillhere.v1.Status.state:type_name -> stillhere.v1.State
-	8,  // 6: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
-	9,  // 7: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
-	5,  // 8: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
-	6,  // 9: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
-	7,  // 10: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
-	10, // 11: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 5: stillhere.v1.Transition.active_kinds:type_name -> stillhere.v1.DeviceKind
+	0,  // 6: stillhere.v1.Status.state:type_name -> stillhere.v1.State
+	8,  // 7: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
+	9,  // 8: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 9: stillhere.v1.Status.active_kinds:type_name -> stillhere.v1.DeviceKind
+	5,  // 10: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
+	6,  // 11: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
+	7,  // 12: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
+	10, // 13: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_transition_proto_init() }

@@ -1,7 +1,9 @@
 package oracle
 
 import (
+	"maps"
 	"math/big"
+	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -89,6 +91,32 @@ func (w *world) idleLimit(u *user) millis {
 	return limit
 }
 
+// activityLimit is when an active kind of u stops being active. Without announcements, or an active kind whose devices are
+// present, it is when the user does.
+func (w *world) activityLimit(u *user) millis {
+	ends := map[schemas.DeviceKind]millis{}
+	for _, r := range u.reports {
+		if u.isActive(r.kind) && w.of(u).policy.AnnounceDevices {
+			ends[r.kind] = w.idleLimitOf(u, r.kind)
+		}
+	}
+	if len(ends) == 0 {
+		return w.idleLimit(u)
+	}
+	return slices.Min(slices.Collect(maps.Values(ends)))
+}
+
+// idleLimitOf is when the last active report of a kind stops being active.
+func (w *world) idleLimitOf(u *user, kind schemas.DeviceKind) millis {
+	var limit millis
+	for _, r := range u.reports {
+		if r.kind == kind {
+			limit = max(limit, w.activeUntil(u, r))
+		}
+	}
+	return limit
+}
+
 func (w *world) byeLimit(u *user, b bye) millis {
 	return w.presence(b.time) + max(w.of(u).present, w.of(u).byeDebounce)
 }
@@ -136,7 +164,7 @@ func (w *world) limits(u *user) []millis {
 	}
 	switch {
 	case len(u.reports) > 0 && u.state == schemas.Online:
-		limits = append(limits, w.idleLimit(u))
+		limits = append(limits, w.activityLimit(u))
 	case len(u.reports) == 0 && u.state != schemas.Offline:
 		limits = append(limits, w.offlineLimit(u))
 	}

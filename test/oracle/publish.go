@@ -23,7 +23,7 @@ func (w *world) row(row schemas.Beat, through *life) {
 	w.lookAhead(u, w.presence(b))
 	// lookAhead may have forgotten the user.
 	u = w.user(row.User)
-	why := reason{device: row.Device, row: true}
+	why := reason{device: row.Device, kind: row.Kind, row: true}
 	counts := false
 	if !through.own() {
 		row.Connection = 0
@@ -289,7 +289,7 @@ func (w *world) setVisibility(id schemas.UserID, hidden bool) {
 		next := u.shown
 		next.hidden = hidden
 		if !u.waitsOnBye() {
-			next.kinds = u.presentKinds()
+			next.kinds = w.kindsAt(u, u.state, w.presence(w.now), reason{})
 		}
 		w.change(u, w.presence(w.now), next, w.now, reason{row: true}, schemas.VisibilityChange)
 	}
@@ -299,6 +299,7 @@ func (w *world) setVisibility(id schemas.UserID, hidden bool) {
 // reason is why a user is judged.
 type reason struct {
 	device  schemas.DeviceID
+	kind    schemas.DeviceKind
 	active  bool // its row says that it is active
 	evicted bool // it replaced another device
 	row     bool // because of a row of the record being applied, not of a limit
@@ -311,7 +312,7 @@ func (w *world) judge(u *user, p millis, at schemas.Millis, why reason) {
 	if u.state == schemas.Online && live {
 		stays = p < w.idleLimit(u)
 	}
-	next := shown{kinds: u.presentKinds(), hidden: u.hidden}
+	next := shown{hidden: u.hidden}
 	switch {
 	case live && (why.active || stays):
 		next.state = schemas.Online
@@ -324,6 +325,7 @@ func (w *world) judge(u *user, p millis, at schemas.Millis, why reason) {
 	default: // a bye is debounced: state and kinds stay
 		return
 	}
+	next.kinds = w.kindsAt(u, next.state, p, why)
 	switch {
 	case next.state != u.state:
 		w.change(u, p, next, at, why, cause(u, u.state, next.state))

@@ -176,13 +176,13 @@ func (w *world) presume() {
 func (w *world) presumeReports(u *user) {
 	kinds := u.kinds
 	if kinds == 0 {
-		kinds = kinds.With(schemas.Other)
-	}
-	var idle schemas.Millis
-	if u.state == schemas.Away {
-		idle = schemas.Millis(w.of(u).idleAfter)
+		kinds = kinds.With(schemas.Other).As(u.state)
 	}
 	for _, kind := range kinds.Append(nil) {
+		var idle schemas.Millis
+		if !slices.Contains(kinds.Active().Append(nil), kind) {
+			idle = schemas.Millis(w.of(u).idleAfter)
+		}
 		u.reports = append(u.reports, &report{kind: kind, seen: w.now, told: w.now, idle: idle})
 	}
 	u.lastSeen = max(u.lastSeen, w.now)

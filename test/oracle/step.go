@@ -85,9 +85,9 @@ func (w *world) lookAhead(u *user, p millis) {
 // step handles all that is due for u at limit.
 func (w *world) step(u *user, limit millis) {
 	var causes []schemas.DeviceID // the devices whose limit it is
-	if u.state == schemas.Online && len(u.reports) > 0 && w.idleLimit(u) == limit {
+	if u.state == schemas.Online && len(u.reports) > 0 && w.activityLimit(u) <= limit {
 		for _, r := range u.reports {
-			if w.activeUntil(u, r) == limit {
+			if w.activeUntil(u, r) == limit && w.idleLimitOf(u, r.kind) == limit {
 				causes = append(causes, r.device)
 			}
 		}

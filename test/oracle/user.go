@@ -132,12 +132,28 @@ func (u *user) lastBye() bye {
 	return last
 }
 
-func (u *user) presentKinds() schemas.KindSet {
-	var kinds schemas.KindSet
+// kindsAt are the kinds of u, in a state at p, and which of them are active.
+func (w *world) kindsAt(u *user, state schemas.State, p millis, why reason) schemas.KindSet {
+	var kinds, inUse, kept schemas.KindSet
 	for _, r := range u.reports {
 		kinds = kinds.With(r.kind)
+		if state != schemas.Online || w.activeUntil(u, r) <= p {
+			continue
+		}
+		inUse = inUse.With(r.kind)
+		if u.isActive(r.kind) || why.active && why.kind == r.kind {
+			kept = kept.With(r.kind)
+		}
 	}
-	return kinds
+	if kept == 0 || !w.of(u).policy.AnnounceDevices {
+		kept = inUse
+	}
+	return kinds.WithActiveOf(kept)
+}
+
+// isActive reports whether a kind was active as judged last.
+func (u *user) isActive(kind schemas.DeviceKind) bool {
+	return slices.Contains(u.kinds.Active().Append(nil), kind)
 }
 
 // waitsOnBye reports whether the user has no device and the bye of the last one is debounced.

@@ -1,6 +1,10 @@
 package scenarios
 
-import "github.com/stillhere/stillhere/detector/liveness"
+import (
+	"time"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+)
 
 var devices = []scenario{
 	{
@@ -13,7 +17,7 @@ var devices = []scenario{
 		},
 		want: []string{
 			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
-			"user 1 online→online at 0, devices by device 2, seen 0, active 0, [mobile desktop]",
+			"user 1 online→online at 0, devices by device 2, seen 0, active 0, [mobile desktop (away)]",
 			// The laptop's beat of 45 s comes at the same instant, after the limit.
 			"user 1 online→away at 45000, idle by device 1, seen 30000, active 0, [desktop]",
 		},
@@ -37,6 +41,22 @@ var devices = []scenario{
 		change: func(s *liveness.Settings) { s.AnnounceDevices = false },
 		log:    func(h *log) { h.at(0).beat(1, 1, mobile, 0).beat(1, 2, web, 0).until(1000).bye(1, 1).until(10_000) },
 		want:   []string{"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]"},
+	},
+	{
+		name:   "12 a kind becomes idle beside another at its own limit, and active again by a touch",
+		change: func(s *liveness.Settings) { s.IdleAfter = 20 * time.Second },
+		log: func(h *log) {
+			h.at(0).beat(1, 1, desktop, 0).beat(1, 2, mobile, 0)
+			h.until(15_000).beat(1, 1, desktop, 15_000).beat(1, 2, mobile, 0)
+			h.until(30_000).beat(1, 1, desktop, 30_000).beat(1, 2, mobile, 0)
+			h.until(40_000).beat(1, 1, desktop, 0).until(41_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [desktop]",
+			"user 1 online→online at 0, devices by device 2, seen 0, active 0, [mobile desktop]",
+			"user 1 online→online at 20000, devices by device 1, seen 15000, active 15000, [mobile desktop (away)]",
+			"user 1 online→online at 40000, devices by device 1, seen 40000, active 40000, [mobile desktop]",
+		},
 	},
 	{
 		name: "12 the kind of a silent device leaves when its own time is over",

@@ -99,7 +99,7 @@ func (s *scenario) run(t *testing.T, impl history.Impl) {
 func line(t *schemas.Transition) string {
 	text := fmt.Sprintf("user %d %s→%s at %s, %s by device %d, seen %s, active %s, %v", t.User,
 		schemas.StateWord(t.From), schemas.StateWord(t.To), since(t.At), schemas.CauseWord(t.Cause), t.Device,
-		since(t.LastSeen), since(t.LastActive), t.Kinds.Words())
+		since(t.LastSeen), since(t.LastActive), t.Kinds.States().Shown())
 	if t.Visibility == schemas.Nobody {
 		text += ", hidden"
 	}

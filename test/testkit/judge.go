@@ -92,7 +92,7 @@ func (h *Dev) LogHas(want map[schemas.UserID][]schemas.Transition) {
 func InWords(t *schemas.Transition) string {
 	return fmt.Sprintf("user %d %s→%s at %d, %s by device %d, seen %d, active %d, %v, %s, version %d/%d/%d, policy %s", t.User,
 		schemas.StateWord(t.From), schemas.StateWord(t.To), t.At, schemas.CauseWord(t.Cause), t.Device, t.LastSeen, t.LastActive,
-		t.Kinds.Words(), schemas.VisibilityWord(t.Visibility), t.Version.LogEpoch(), t.Version.Offset(), t.Version.Ordinal(), t.Policy)
+		t.Kinds.States(), schemas.VisibilityWord(t.Visibility), t.Version.LogEpoch(), t.Version.Offset(), t.Version.Ordinal(), t.Policy)
 }
 
 // Same compares the transitions of a partition, event ids, versions and times included.

@@ -21,7 +21,7 @@ import (
 func line(t *schemas.Transition) string {
 	text := fmt.Sprintf("user %d %s→%s at %s, %s by device %d, seen %s, active %s, %v, version %d/%d", t.User, schemas.StateWord(t.From),
 		schemas.StateWord(t.To), clock(t.At), schemas.CauseWord(t.Cause), t.Device, clock(t.LastSeen), clock(t.LastActive),
-		t.Kinds.Words(), t.Version.LogEpoch(), t.Version.Offset())
+		t.Kinds.States(), t.Version.LogEpoch(), t.Version.Offset())
 	if t.Visibility == schemas.Nobody {
 		text += ", hidden"
 	}

@@ -98,7 +98,7 @@ func Sessions(columns replay.Columns, format replay.Format, w io.Writer) replay.
 	})
 }
 
-func kinds(set schemas.KindSet) string { return strings.Join(set.Words(), ", ") }
+func kinds(set schemas.KindSet) string { return strings.Join(set.States().Shown(), ", ") }
 
 // userHeads are the heads of the columns that say who the user is, and userCells those columns of a row.
 func userHeads(columns replay.Columns) []string {

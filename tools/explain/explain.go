@@ -59,22 +59,23 @@ type AsOf struct {
 
 // Change is a transition in words.
 type Change struct {
-	Event      string         `json:"event_id"`
-	User       schemas.UserID `json:"user_id,string,omitempty"` // 0 in text mode
-	Tenant     *string        `json:"tenant,omitempty"`         // with the name
-	Name       *string        `json:"name,omitempty"`           // in text mode, if it is known and the only one of its id
-	From       string         `json:"from"`
-	To         string         `json:"to"`
-	At         schemas.Millis `json:"at"`
-	Cause      string         `json:"cause"`
-	LastSeen   schemas.Millis `json:"last_seen_at"`
-	LastActive schemas.Millis `json:"last_active_at"`
-	Device     uint32         `json:"device_id,omitempty"` // 0: none caused it
-	Devices    []string       `json:"devices"`
-	Visibility string         `json:"visibility"`
-	LeftOut    uint32         `json:"left_out,omitempty"` // changes before it that were not published
-	Version    string         `json:"version"`
-	Published  schemas.Millis `json:"published_at"` // time of its record, by the detector's clock
+	Event      string             `json:"event_id"`
+	User       schemas.UserID     `json:"user_id,string,omitempty"` // 0 in text mode
+	Tenant     *string            `json:"tenant,omitempty"`         // with the name
+	Name       *string            `json:"name,omitempty"`           // in text mode, if it is known and the only one of its id
+	From       string             `json:"from"`
+	To         string             `json:"to"`
+	At         schemas.Millis     `json:"at"`
+	Cause      string             `json:"cause"`
+	LastSeen   schemas.Millis     `json:"last_seen_at"`
+	LastActive schemas.Millis     `json:"last_active_at"`
+	Device     uint32             `json:"device_id,omitempty"` // 0: none caused it
+	Devices    []string           `json:"devices"`
+	Kinds      schemas.KindStates `json:"kinds"`
+	Visibility string             `json:"visibility"`
+	LeftOut    uint32             `json:"left_out,omitempty"` // changes before it that were not published
+	Version    string             `json:"version"`
+	Published  schemas.Millis     `json:"published_at"` // time of its record, by the detector's clock
 }
 
 // Policy is by which settings the detector decided.
@@ -187,7 +188,7 @@ func (o *Options) changeOf(l transition, name schemas.Name) Change {
 	c := Change{
 		Event: t.EventID().String(), User: t.User, From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
 		Cause: schemas.CauseWord(t.Cause), LastSeen: t.LastSeen, LastActive: t.LastActive, Device: uint32(t.Device),
-		Devices: t.Kinds.Words(), Visibility: schemas.VisibilityWord(t.Visibility), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
+		Devices: t.Kinds.Words(), Kinds: t.Kinds.States(), Visibility: schemas.VisibilityWord(t.Visibility), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
 	}
 	if o.Names != nil {
 		c.User = 0

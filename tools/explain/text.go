@@ -26,7 +26,7 @@ func (e *Explanation) Write(out io.Writer) error {
 	if c.Device != 0 {
 		say("  device         %d", c.Device)
 	}
-	say("  live devices   %s", orNone(c.Devices))
+	say("  live devices   %s", orNone(c.Kinds.Shown()))
 	say("  visible to     %s", c.Visibility)
 	if c.LeftOut > 0 {
 		say("  left out       %d changes before it: the user changed more often than flap_burst and flap_interval allow", c.LeftOut)
@@ -165,7 +165,7 @@ func (e *Explanation) where(say func(string, ...any)) {
 func (e *Explanation) around(say func(string, ...any)) {
 	say("Transitions of %s before and after:", e.Change.who())
 	line := func(mark string, c Change) {
-		say("%s %s  %-17s %-13s %s  %s", mark, c.At, c.From+" → "+c.To, c.Cause, c.Event, strings.Join(c.Devices, ", "))
+		say("%s %s  %-17s %-13s %s  %s", mark, c.At, c.From+" → "+c.To, c.Cause, c.Event, strings.Join(c.Kinds.Shown(), ", "))
 	}
 	for _, c := range e.Before {
 		line("   ", c)
@@ -187,7 +187,7 @@ func (c Change) what() string {
 	case c.Cause == schemas.CauseWord(schemas.VisibilityChange):
 		return "stayed " + c.To + " and is seen by " + c.Visibility + " now"
 	}
-	return "stayed " + c.To + " with other devices: " + orNone(c.Devices)
+	return "stayed " + c.To + " with other devices: " + orNone(c.Kinds.Shown())
 }
 
 // what is the kind of record.

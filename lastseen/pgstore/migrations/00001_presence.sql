@@ -21,7 +21,7 @@ CREATE TABLE user_presence (
 
 COMMENT ON TABLE user_presence IS 'The newest known of every user ever seen. Answers for others must respect visibility.';
 COMMENT ON COLUMN user_presence.hidden IS 'The version of the change by which the user hid; 0 while visible.';
-COMMENT ON COLUMN user_presence.device_kinds IS 'Bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other; see presence_device_kinds().';
+COMMENT ON COLUMN user_presence.device_kinds IS 'Bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other, and 256 times that of those in use; see presence_device_kinds() and presence_active_kinds().';
 
 -- user_id, at and version determine event_id (it is a hash of user and version,
 -- with at as its time), so the primary key makes rows unique by event id and is
@@ -111,3 +111,7 @@ FROM (VALUES (1, 'mobile'), (2, 'desktop'), (3, 'web'), (4, 'bot'), (5, 'other')
 WHERE kinds & (1 << bit) <> 0
 $$;
 -- +goose StatementEnd
+
+CREATE FUNCTION presence_active_kinds(kinds SMALLINT) RETURNS TEXT[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN presence_device_kinds((kinds >> 8)::smallint);

@@ -8,7 +8,7 @@ CREATE TABLE user_presence (
     since          INTEGER NOT NULL,
     last_seen_at   INTEGER,
     last_active_at INTEGER,
-    device_kinds   INTEGER NOT NULL, -- bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other
+    device_kinds   INTEGER NOT NULL, -- bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other, and 256 times that of those in use
     visibility     TEXT NOT NULL,
     version        INTEGER NOT NULL,
     hidden         INTEGER NOT NULL  -- version of the change by which the user hid, 0 while visible

@@ -172,7 +172,7 @@ func fault(before, tr schemas.Transition) string {
 		return "nothing changes"
 	case tr.Cause != schemas.VisibilityChange && same != kindsChanged(tr):
 		return fmt.Sprintf("the cause does not fit %s→%s", schemas.StateWord(tr.From), schemas.StateWord(tr.To))
-	case tr.Kinds != 0 && tr.To == schemas.Offline, tr.Kinds == 0 && tr.To == schemas.Online:
+	case tr.Kinds != 0 && tr.To == schemas.Offline, (tr.Kinds.Active() != 0) != (tr.To == schemas.Online):
 		return "the devices do not fit the state"
 	case tr.LastActive > tr.LastSeen:
 		return "active later than seen"
