@@ -81,3 +81,10 @@ export const shown = (name: string) =>
 
 /** first_beat as "first beat". */
 export const words = (name: string | null | undefined) => (name ?? "").replaceAll("_", " ");
+
+/** The kinds of devices; if some are online, it says which are not. */
+export function kindsOf(states: Record<string, string> | null | undefined): string {
+  const all = Object.entries(states ?? {});
+  const mixed = all.some(([, state]) => state === "online");
+  return all.map(([kind, state]) => (mixed && state === "away" ? `${kind} (away)` : kind)).join(", ");
+}

@@ -2,6 +2,7 @@
 
 export type State = "online" | "away" | "offline";
 export type Kind = "mobile" | "desktop" | "web" | "bot" | "other";
+export type KindStates = Partial<Record<Kind, "online" | "away">>;
 export const kinds: readonly Kind[] = ["mobile", "desktop", "web", "bot", "other"];
 
 export interface Me {
@@ -132,6 +133,7 @@ export interface User {
   last_seen_at: string | null;
   last_active_at: string | null;
   devices: Kind[] | null;
+  kinds: KindStates | null;
   since: string | null;
   version: string;
   stale_since: string | null;
@@ -149,6 +151,7 @@ export interface Change {
   cause: string;
   device_id: number | null;
   devices: Kind[];
+  kinds: KindStates;
   version: string;
   policy_id: string;
   left_out: number;

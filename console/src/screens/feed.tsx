@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, type Event } from "../api";
 import { useSession } from "../context";
-import { clock, count, moment, rate, shown, words } from "../format";
+import { clock, count, kindsOf, moment, rate, shown, words } from "../format";
 import { serverNow, useLive } from "../live";
 import { Choice, Empty, Problem, StateWord } from "../parts/basic";
 import { Virtual } from "../parts/virtual";
@@ -290,7 +290,7 @@ function Line({ row, index }: { row: FeedRow | Gap; index: number }) {
         {words(row.cause)}
       </span>
       <span role="gridcell" class="devs">
-        {row.devices?.join(", ") ?? ""}
+        {kindsOf(row.kinds)}
       </span>
     </div>
   );

@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { address, type Event, Fault, get, send, userPath } from "../api";
 import { useSession } from "../context";
-import { ago, count, moment, shown, since, words } from "../format";
+import { ago, count, kindsOf, moment, shown, since, words } from "../format";
 import { useClock, useLive, useLoad } from "../live";
 import { Empty, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import { Days } from "../parts/days";
@@ -254,7 +254,7 @@ function Devices({ user, time }: { user: User; time: number }) {
       ) : (
         <p class="note">
           {user.devices && user.devices.length > 0
-            ? `Connected by ${user.devices.join(", ")}. Ids and times follow within a minute of a change.`
+            ? `Connected by ${kindsOf(user.kinds)}. Ids and times follow within a minute of a change.`
             : "No device is known."}
         </p>
       )}

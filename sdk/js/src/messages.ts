@@ -12,6 +12,8 @@ export interface User {
   last_active_at?: string | null;
   /** The kinds of the devices that are connected. */
   devices?: DeviceKind[] | null;
+  /** The state of each of them: online while the person uses a device of the kind. */
+  kinds?: Partial<Record<DeviceKind, "online" | "away">> | null;
   /** Since when the user is in this state. */
   since?: string | null;
   /** Orders the changes of a user. */
