@@ -1,5 +1,5 @@
 /**
- * Browser and Node client of Stillhere: the heartbeats of a device, and live presence of users.
+ * Browser and Node client of Stillhere: a device that is here, and live presence of users.
  *
  *     import { connect } from "@stillhere/client";
  *     const presence = connect({ url: "https://presence.example.com", token: fetchToken });

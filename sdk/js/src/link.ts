@@ -19,7 +19,7 @@ export interface Detail {
 export interface Terms {
   /** http:// or https:// address of the endpoint with its parameters, without token. */
   address: URL;
-  /** Whether this is a device's connection, which sends heartbeats. */
+  /** Whether this is a device's connection, which keeps its user online. */
   present: boolean;
   deliveries: boolean;
   /** undefined: there are no tokens. */
@@ -33,7 +33,7 @@ export interface Terms {
   onMessage: (message: Message) => void;
   onStatus: (status: Status, detail: Detail) => void;
   onProblem: (problem: Problem) => void;
-  /** At each heartbeat. */
+  /** Once in each heartbeat interval of the policy. */
   onBeat: () => void;
 }
 
@@ -48,6 +48,8 @@ const ahead = 60_000;
 const day = 86_400_000;
 /** The server keeps no longer idle times: 30 days. */
 const maxIdle = 2_592_000_000;
+
+const idleNow = (idle: () => number) => Math.min(maxIdle, Math.max(0, Math.round(idle())));
 /** So many refused tokens in a row are refused for good. */
 const maxTokens = 5;
 /** The close code of the server for a token that has ended. */
@@ -82,7 +84,8 @@ export class Link {
   #reconnectIn: number | undefined; // what the server asked for
   #failures = 0;
   #refusedTokens = 0;
-  #touched = Number.NaN; // as last reported
+  #used: boolean | undefined; // as last reported; undefined: to be reported
+  #touched = 0;
   #run = 0; // of the attempts; what belongs to an earlier one is ignored
 
   constructor(terms: Terms) {
@@ -184,9 +187,8 @@ export class Link {
     }
     if (run !== this.#run) return;
     if (present) {
-      const now = Math.min(maxIdle, Math.max(0, Math.round(idle())));
-      this.#touched = performance.now() - now;
-      url.searchParams.set("idle_ms", String(now));
+      this.#used = undefined;
+      url.searchParams.set("idle_ms", String(idleNow(idle)));
     }
     const probe = String(url);
     url.protocol = url.protocol.replace("http", "ws");
@@ -226,11 +228,12 @@ export class Link {
       const problem = new Problem(message.error!.code, message.error!.message, { field: "token" });
       return problem.code === "another_token" ? this.#lost(problem, 0) : this.#terms.onProblem(problem);
     }
+    if (message.type === "error") this.#used = undefined; // it may have been the report
     if (message.type === "reconnect") this.#reconnectIn = Math.max(0, Number(message.after_ms) || 0);
     if (message.type === "hello") {
       this.#interval = message.heartbeat_interval_ms!;
       this.#jitter = Math.min(this.#interval, message.heartbeat_jitter_ms ?? 0);
-      // Connecting was a heartbeat. Clients that connect together shall not beat together.
+      // Clients that connect together shall not send together.
       this.#plan(Math.random());
       if (!this.#opened) {
         this.#cancelWait();
@@ -264,18 +267,20 @@ export class Link {
     this.#cancelBeat = after((this.#interval - Math.random() * this.#jitter) * part, () => this.#beat());
   }
 
-  /** Sends a heartbeat, with the idle time if the person has touched the device since the last one. */
+  /** Says whether the person uses the device, and since when not, where that has changed. */
   #beat() {
     this.#plan(1);
     this.#terms.onBeat();
     if (this.#terms.present) {
-      const idle = Math.min(maxIdle, Math.max(0, Math.round(this.#terms.idle())));
+      const idle = idleNow(this.#terms.idle);
       const touched = performance.now() - idle;
-      if (Math.abs(touched - this.#touched) > 500) this.send({ type: "activity", idle_ms: idle });
-      else this.send(".");
+      const used = idle <= this.#interval;
+      if (used !== this.#used || (!used && Math.abs(touched - this.#touched) > 500))
+        this.send({ type: "activity", idle_ms: idle });
+      this.#used = used;
       this.#touched = touched;
     }
-    // A heartbeat has no answer, and pages do not see the server's pings.
+    // Pages do not see the server's pings.
     if (Date.now() - this.#heard > 2 * this.#interval) this.#ask();
   }
 

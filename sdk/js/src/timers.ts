@@ -1,4 +1,4 @@
-// Browsers run the timers of hidden pages once a minute at most, which is too rarely for heartbeats.
+// Browsers run the timers of hidden pages once a minute at most, which is too rarely to connect again.
 // Timers of workers run in time. Where a page may not start a worker (Content-Security-Policy without
 // worker-src blob:), its own timers do what they can.
 const source = "onmessage=({data:[i,ms]})=>setTimeout(postMessage,ms,i)";

@@ -4,7 +4,7 @@ import { Seen } from "./seen.js";
 /** What a client did on one of its connections. */
 export interface Sent {
   connection: number;
-  /** The first line of the handshake, a text message, "close CODE", or "end". */
+  /** The first line of the handshake, a text message, "pong", "close CODE", or "end". */
   text: string;
 }
 
@@ -95,6 +95,9 @@ export class Between {
   }
 }
 
+/** How often clients have shown that they are there. */
+export const shown = (proxy: Between) => proxy.sent.all.filter(({ text }) => text === "pong").length;
+
 /** A WebSocket frame of the server. */
 export function frame(opcode: number, payload: Buffer | string): Buffer {
   const data = Buffer.from(payload as string);
@@ -140,6 +143,7 @@ class Reader {
       const opcode = b[0]! & 0xf;
       this.#rest = b.subarray(at + 4 + length);
       if (opcode === 1) this.#onText(payload.toString());
+      if (opcode === 10) this.#onText("pong");
       if (opcode === 8) this.#onText(`close ${payload.length >= 2 ? payload.readUInt16BE(0) : 1005}`);
     }
   }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { User } from "../src/index.js";
+import { shown } from "./between.js";
 import { is, join, note, through } from "./rig.js";
 import { Server } from "./server.js";
 
@@ -31,14 +32,13 @@ export function both(ids: "int" | "text", names: (test: number) => [string, stri
       assert.equal(presence.status, "closed");
     });
 
-    test("heartbeats keep the user online beyond the time to live, and end when the process does", async () => {
+    test("an open connection keeps the user online beyond the time to live, until the process ends", async () => {
       const [a, b] = next();
       const proxy = await through(server);
       const seen = note(join({ url: server.url, user: a, present: false }).presence.watch([b]));
       join({ url: proxy.url, user: b });
       await seen.first(is(b, "online"), "b is online");
-      const beats = () => proxy.sent.all.filter(({ text }) => text === "." || text.includes('"activity"')).length;
-      await proxy.sent.until(() => beats() >= 5, "five heartbeats");
+      await proxy.sent.until(() => shown(proxy) >= 5, "five pongs", 15_000);
       assert.ok(!seen.all.some(is(b, "away")), "b was away");
       proxy.refuse(true);
       proxy.hang(); // as if the machine had lost its network: no bye, no close

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { bearerOf } from "../src/options.js";
-import type { Between } from "./between.js";
+import { shown } from "./between.js";
 import { through } from "./rig.js";
 import { is, open, Visits } from "./visits.js";
-
-const beats = (proxy: Between) =>
-  proxy.sent.all.filter(({ text }) => text === "." || text.includes('"activity"')).length;
 
 describe("tabs in Chromium", () => {
   const world = new Visits();
@@ -71,8 +68,8 @@ describe("tabs in Chromium", () => {
     await two.notes.first(is(b, "offline"), "the second tab");
     one.crash();
     await proxy.sent.until(() => proxy.handshakes.length === 2, "the second tab connects");
-    const before = beats(proxy);
-    await proxy.sent.until(() => beats(proxy) > before + 1, "it beats, and sees that it is the only one");
+    const before = shown(proxy);
+    await proxy.sent.until(() => shown(proxy) > before + 1, "it lives, and sees that it is the only one");
     const from = seen.all.length;
     await two.close();
     await seen.first(is(me, "offline"), "offline", { from });
@@ -86,7 +83,7 @@ describe("tabs in Chromium", () => {
     await one.notes.first(is(b, "offline"), "the first tab");
     const two = await visit({ url: proxy.url, user: me, ids: [b] });
     await two.notes.first(is(b, "offline"), "the second tab");
-    await proxy.sent.until(() => beats(proxy) > 1, "heartbeats, by which the second tab knows the interval");
+    await proxy.sent.until(() => shown(proxy) > 1, "pongs, in whose time the second tab hears of the interval");
     const hang = world.hang(one);
     await proxy.sent.until(() => proxy.handshakes.length === 2, "the second tab connects");
     world.release();
@@ -165,8 +162,8 @@ describe("tabs in Chromium", () => {
     await two.notes.first(is("1", "online"), "online, in the second tab");
     world.tokenSeconds = 600;
     await proxy.sent.first(({ text }) => text.includes('"type":"token"'), "another token");
-    const before = beats(proxy);
-    await proxy.sent.until(() => beats(proxy) > before + 4, "heartbeats, beyond the end of the first token");
+    const before = shown(proxy);
+    await proxy.sent.until(() => shown(proxy) > before + 3, "pongs, beyond the end of the first token");
     assert.equal(proxy.handshakes.length, 1);
     const notes = [...one.notes.all.slice(begin), ...two.notes.all];
     assert.deepEqual(
