@@ -24,7 +24,7 @@ type backtestCommand struct {
 	tenantFlag
 	From   string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
 	Flap   time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
-	WarmUp time.Duration `help:"Time at the start that the report ignores, while the state builds up." default:"1m" env:"-"`
+	WarmUp time.Duration `help:"Time at the start that the report ignores, while the state builds up. A connection that is open and has nothing to say is in the heartbeats every 45 minutes at most: until then its user comes online later than in the log." default:"1m" env:"-"`
 	outputFlag
 	kafkaFlags
 }
