@@ -24,9 +24,9 @@ import (
 func crowded(t *testing.T) *log {
 	t.Helper()
 	l := newLog(t, 0, 1)
-	l.cadence = Cadence{Least: time.Second, Most: time.Second, Step: 20_000}
+	l.cadence = Cadence{Least: time.Second, Most: time.Second, Step: 6000}
 	l.restore(-1, "")
-	for i := range 100 {
+	for i := range 30 {
 		var beats []schemas.Beat
 		for user := range schemas.UserID(1000) {
 			beats = append(beats, schemas.Beat{User: 1 + user + schemas.UserID(i)*1000, Device: 7, Kind: schemas.Web})
