@@ -72,9 +72,6 @@ func TestRepeatedBeatsDoNotAllocate(t *testing.T) {
 
 // Not parallel: it measures the heap of the whole process.
 func TestADeviceCostsAtMost200BytesOfMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("memory, which the race detector changes")
-	}
 	const devices = 200_000
 	heap := func() uint64 {
 		runtime.GC()

@@ -94,9 +94,6 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 
 // Not parallel: it measures the memory of the whole process.
 func TestErasedUsersTakeABoundedMemoryHoweverManyPartitionsThereAre(t *testing.T) {
-	if testing.Short() {
-		t.Skip("memory, which the race detector changes")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 256
 		c := newClient(t, partitions)
