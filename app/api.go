@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/lastseen/query"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // newAPI answers reads and serves the live stream.
@@ -32,11 +33,28 @@ func (b *builder) newAPI() (component, error) {
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r, users), Admin: isAdmin(r)} })
 	reads.SetCharge(b.charge)
 	reads.SetKeys(b.keys)
+	reads.Follow(b.config.idleAfter)
 	reads.SetExport(Export{Named: b.cluster.Users.Text(), Store: b.store, Graph: b.graph, Status: statuses.Of}.Write)
 	return closing("reader of statuses", statuses.Close).with(component{
-		checks: []check{{name: "reads", ready: b.answersReads}},
-		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", b.stream) }},
+		checks:   []check{{name: "reads", ready: b.answersReads}},
+		onChange: []func(Config){func(c Config) { reads.Follow(c.idleAfter) }},
+		routes:   []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", b.stream) }},
 	}), nil
+}
+
+// idleAfter is the longest time for which the policies of a tenant's users let a device count as in use after a touch;
+// 0: nobody can know, because there is no end to it, or it is not published.
+func (c Config) idleAfter(tenant string) (longest time.Duration) {
+	for _, p := range []*schemas.Policy{&c.Policy, c.Tenants[tenant]} {
+		switch {
+		case p == nil:
+		case p.IdleAfter == 0 || !p.AnnounceDevices:
+			return 0
+		default:
+			longest = max(longest, p.IdleAfter)
+		}
+	}
+	return longest
 }
 
 // answersReads is nil if a read is answered: from Redis or, as reads do when it takes too

@@ -19,6 +19,7 @@ var scopes = map[string]string{
 	"GET /presence/batch":                auth.Read,
 	"POST /presence/batch":               auth.Read,
 	"GET /presence/count":                auth.Read,
+	"GET /presence/push":                 auth.Read,
 	"GET /presence/changes":              auth.Read,
 	"POST /presence/changes":             auth.Read,
 	"GET /presence/{user_id}":            auth.Read,

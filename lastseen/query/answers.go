@@ -68,6 +68,11 @@ func (s *Server) chargeFor(request *http.Request, ids int) error {
 
 // states is the answer to a batch without detail.
 func (all several) states(answers []answer, header http.Header) []byte {
+	return all.answer(answers, header, appendState)
+}
+
+// answer has what each appends for every user, by user.
+func (all several) answer(answers []answer, header http.Header, each func([]byte, *answer) []byte) []byte {
 	const usual = 40 // bytes of one user
 	body := append(make([]byte, 0, usual*len(answers)), '{')
 	for i := range answers {
@@ -75,7 +80,7 @@ func (all several) states(answers []answer, header http.Header) []byte {
 			body = append(body, ',')
 		}
 		body = append(all.users.AppendCalled(body, all.ids[i], all.name(i)), ':')
-		body = appendState(body, &answers[i])
+		body = each(body, &answers[i])
 	}
 	setStale(header, answers)
 	return append(body, "}\n"...)

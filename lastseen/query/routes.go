@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -45,6 +46,8 @@ type Server struct {
 	export  Export         // nil: there are no exports
 	exports chan struct{}  // has an element for each export that runs
 	logRate rate.Sometimes // what is logged of reads that are not answered
+	// idleAfter is that of Follow.
+	idleAfter atomic.Pointer[func(tenant string) time.Duration]
 }
 
 // statusClientClosed is the status in the metric of a request that the client gave up. No answer
@@ -102,6 +105,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 		"GET /presence/batch":                s.batch,
 		"POST /presence/batch":               s.postBatch,
 		"GET /presence/count":                s.counts,
+		"GET /presence/push":                 s.push,
 		"GET /presence/{user_id}":            s.user,
 		"GET /presence/{user_id}/history":    s.history,
 		"GET /presence/{user_id}/visibility": s.visibility,

@@ -19,7 +19,7 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4750, 2200},
+	"app":      {4750, 2250},
 	"bench":    {0, 2200},
 	"client":   {1200, 1150},
 	"cmd":      {6250, 1900},
@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"fanout":   {6600, 7200},
 	"ingest":   {2350, 2500},
 	"internal": {15950, 14100},
-	"lastseen": {8600, 8350},
+	"lastseen": {8650, 8400},
 	"schemas":  {3200, 2200},
 	"test":     {0, 29700},
 	"tools":    {5700, 2150},

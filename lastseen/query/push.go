@@ -1,0 +1,58 @@
+package query
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// withinParameter is the parameter with how long ago the person may have used another kind of device.
+const withinParameter = "within"
+
+// Follow makes idleAfter say within what time the device of an active kind was touched, by the policy of a tenant's users;
+// 0: that is not known. Without it nothing is known.
+func (s *Server) Follow(idleAfter func(tenant string) time.Duration) { s.idleAfter.Store(&idleAfter) }
+
+// push answers GET /presence/push?user_ids=1,2&within=5m: whether to hold back the push to the phone of a user who uses
+// another kind of device, or to send it. A push is sent in doubt.
+func (s *Server) push(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
+	q, err := s.ask(request, idsField, withinParameter)
+	if err != nil {
+		return nil, err
+	}
+	users, err := q.list()
+	if err != nil {
+		return nil, err
+	}
+	var known time.Duration
+	if idleAfter := s.idleAfter.Load(); idleAfter != nil {
+		known = (*idleAfter)(q.tenant)
+	}
+	if given := q.Values[withinParameter]; len(given) > 0 {
+		within, err := time.ParseDuration(given[0])
+		if err != nil || within < 0 || len(given) > 1 {
+			return nil, schemas.Invalid(withinParameter, "must be a duration, as 5m, once")
+		}
+		if within < known {
+			known = 0
+		}
+	}
+	answers, err := s.charged(ctx, request, users)
+	if err != nil {
+		return nil, err
+	}
+	s.reader.addUnsure(ctx, users.ids, answers)
+	return users.answer(answers, header, func(body []byte, a *answer) []byte {
+		if known > 0 && a.usesAnother() {
+			return append(body, `"hold"`...)
+		}
+		return append(body, `"send"`...)
+	}), nil
+}
+
+// usesAnother reports whether others see, and can rely on it, that the user uses another kind of device than a mobile one.
+func (a *answer) usesAnother() bool {
+	return a.present() && a.stale == 0 && a.unsure == 0 && a.Kinds.Active()&^schemas.SetOfKinds(schemas.Mobile) != 0
+}
