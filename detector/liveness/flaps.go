@@ -136,7 +136,7 @@ func (m *Machine) catchUp(u *user, p presence) {
 		c.cause = schemas.VisibilityChange
 	case u.state != w.state:
 	case u.kinds == w.kinds || u.state == schemas.Offline || !m.announce:
-		u.flaps.waiting = nil
+		u.kinds, u.flaps.waiting = w.kinds, nil // as published: what waited is not announced
 		m.settleStatus(u)
 		return
 	}

@@ -406,7 +406,7 @@ func (w *world) catchUp(u *user, p millis, at schemas.Millis) {
 	case u.state != before.state:
 		changed = cause(u, before.state, u.state)
 	case u.kinds == before.kinds || u.state == schemas.Offline || !w.of(u).policy.AnnounceDevices:
-		u.published = u.shown
+		u.shown = u.published
 		return
 	}
 	w.charge(u, p, u.state != before.state)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector"
+	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
@@ -143,6 +144,18 @@ func TestMachineDoesWhatTheOracleDoesOnHistoriesThatOnceWentWrong(t *testing.T) 
 			compareOn(t, RestartedAt(func(int) bool { return true }), h)
 		})
 	}
+}
+
+func TestAKindThatWaitedWhileKindsWereNotAnnouncedIsPublishedOnceTheyAre(t *testing.T) {
+	t.Parallel()
+	on, off := liveness.Defaults(), liveness.Defaults()
+	on.FlapBurst, off.AnnounceDevices = 1, false
+	beats := Record{After: 20_000, Rows: []Row{{User: 1, Device: 1, Kind: schemas.Mobile}, {User: 1, Device: 2, Kind: schemas.Web}}}
+	h := &History{Settings: on, Partitions: 1, Records: []Record{beats, {Policy: &off}, beats, beats, {Policy: &on}, beats, beats, beats}}
+	if got := oracle.Run(h.Log()); got[len(got)-1].Kinds != schemas.SetOfKinds(schemas.Mobile, schemas.Web).As(schemas.Online) {
+		t.Errorf("the last change is %s", Describe(h, got[len(got)-1]))
+	}
+	compareOn(t, Machine, h)
 }
 
 func TestAHistoryReadsBackFromItsText(t *testing.T) {
