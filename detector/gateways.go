@@ -129,8 +129,11 @@ const stillAfter = 4 * time.Second
 // the same changes for each second of the log.
 const leaseEvery = time.Second
 
+// leaseAgain is after how long a partition that has not read all that it wrote writes it again: it may be lost.
+const leaseAgain = 10 * time.Second
+
 // lease writes to the partition what changes in the leases of its gateways. The owner of partition 0 also lets the time
-// of the topic gateways go on. Whatever is lost on the way is written again at the next look.
+// of the topic gateways go on. Whatever is lost on the way is written again.
 func (p *Partition) lease(out *stream.Outbox) {
 	if p.config.Gateways == nil {
 		return
@@ -139,11 +142,12 @@ func (p *Partition) lease(out *stream.Outbox) {
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Gateways, Value: schemas.AppendTick(nil)})
 	}
 	now := p.config.Now()
-	if now.Sub(p.leasedAt).Abs() < leaseEvery {
+	if ago := now.Sub(p.leasedAt).Abs(); ago < leaseEvery || p.leasesUnread > 0 && ago < leaseAgain {
 		return
 	}
-	p.leasedAt = now
+	p.leasedAt, p.leasesUnread = now, 0
 	age := p.config.Gateways.lease(p.machine, now, func(head schemas.FrameHead) {
+		p.leasesUnread++
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
 			Value: schemas.AppendFrame(nil, head, nil)})
 	})

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,4 +163,39 @@ func TestAReaderThatHasJustBegunEndsNoLeaseBeforeItKnows(t *testing.T) {
 	l.wants("")
 	l.pass(2)
 	l.wants("false false 4000")
+}
+
+func TestAPartitionThatHasNotReadItsLeasesYetDoesNotWriteThemAgain(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, 1, 2)
+	l.restore(-1, "")
+	now := start
+	l.p.config.Now = func() time.Time { return now.Time() }
+	l.p.config.Gateways = NewGateways(nil, "presence.gateways")
+	of := func(more schemas.FrameHead) []byte {
+		more.Gateway, more.GatewayEpoch = "gw", start
+		return schemas.AppendFrame(nil, more, nil)
+	}
+	l.write(now, of(schemas.FrameHead{Sequence: 1}))
+	hears := func(after schemas.Millis, leases int) {
+		t.Helper()
+		now += after
+		for _, value := range [][]byte{schemas.AppendTick(nil), of(schemas.FrameHead{})} {
+			if err := l.p.config.Gateways.Take(&schemas.Record{Value: value, Time: now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.write(now, schemas.AppendTick(nil))
+		l.out.Hints = slices.DeleteFunc(l.out.Hints, func(o schemas.Outgoing) bool { return o.Topic != schemas.Heartbeats })
+		if len(l.out.Hints) != leases {
+			t.Errorf("after %d ms more, %d changes are written, want %d", after, len(l.out.Hints), leases)
+		}
+	}
+	hears(1000, 1)
+	hears(2000, 0) // the log has not got there
+	hears(8000, 1) // it may be lost
+	l.write(now, of(schemas.FrameHead{Leased: true}))
+	hears(2000, 0)
+	l.write(now, of(schemas.FrameHead{LeaseEnded: 1}))
+	hears(2000, 1)
 }

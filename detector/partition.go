@@ -63,13 +63,15 @@ type Partition struct {
 	pages     pages
 	snapshots snapshots
 	leasedAt  time.Time // when it looked at the gateways last
-	muted     bool      // the record was handled before: only the state counts
-	names     *names    // nil in int mode
-	tenants   *tenants  // nil in int mode
-	sweep     liveness.Sweep
-	seen      schemas.Seen
-	shown     byState        // as in the gauges
-	stopped   schemas.Millis // since when presence time stands still, as logged last
+	// leasesUnread are the changes that it wrote then and has not read yet.
+	leasesUnread int
+	muted        bool     // the record was handled before: only the state counts
+	names        *names   // nil in int mode
+	tenants      *tenants // nil in int mode
+	sweep        liveness.Sweep
+	seen         schemas.Seen
+	shown        byState        // as in the gauges
+	stopped      schemas.Millis // since when presence time stands still, as logged last
 
 	alarmed        time.Time         // when it alarmed last that a name is not that of its user
 	rejected       []stream.Rejected // found in a restore; go out with the next record
@@ -179,6 +181,9 @@ func (p *Partition) publish(r *schemas.Record, out *stream.Outbox) {
 	p.keepRules(out)
 	if p.muted {
 		return
+	}
+	if p.frame.Lease() {
+		p.leasesUnread--
 	}
 	if p.out.Misrouted > 0 || p.out.MisroutedVisibility != 0 || p.out.MisroutedErasure != 0 {
 		p.forward(r, out)
