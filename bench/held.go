@@ -121,9 +121,14 @@ type counting struct {
 }
 
 func (c *counting) Append(ctx context.Context, out schemas.Outgoing, done func(error)) {
-	c.records.Add(1)
-	c.bytes.Add(int64(len(out.Value)))
-	c.Producer.Append(ctx, out, done)
+	size := int64(len(out.Value))
+	c.Producer.Append(ctx, out, func(err error) {
+		if err == nil {
+			c.records.Add(1)
+			c.bytes.Add(size)
+		}
+		done(err)
+	})
 }
 
 // gateways is a process of gateways whose users beat, or are held, until in ends. It answers each further line with
