@@ -108,6 +108,7 @@ var attempts = map[string][]attempt{
 	}},
 	"GET /presence/stream": nil,
 	"GET /presence/batch":  listed("GET", "/presence/batch", nil),
+	"GET /presence/push":   listed("GET", "/presence/push", nil),
 	"POST /presence/batch": listed("POST", "/presence/batch", func(name string) any { return map[string]any{"user_ids": []string{name}, "detail": true} }),
 	"GET /presence/count": {func(_ string, tenant *string) request {
 		return request{"GET", "/presence/count" + query(tenant), "", ""}
@@ -319,7 +320,7 @@ func (h *tenants) alike(what, token string, a, b request, nameA, nameB string) {
 func (h *tenants) showsAcme() {
 	h.Helper()
 	acme := "acme"
-	for _, endpoint := range []string{"GET /presence/batch", "POST /presence/batch", "POST /presence/changes", "GET /presence/{user_id}",
+	for _, endpoint := range []string{"GET /presence/batch", "GET /presence/push", "POST /presence/batch", "POST /presence/changes", "GET /presence/{user_id}",
 		"GET /presence/{user_id}/history", "GET /presence/{user_id}/export", "GET /presence/{user_id}/followers"} {
 		for _, try := range attempts[endpoint] {
 			_, a := h.tried(h.root, try(victim, &acme))
@@ -344,7 +345,7 @@ func (h *tenants) refused(what, token string, a, b request) {
 // says checks that an answer is no failure and has nothing of the victim's presence.
 func (h *tenants) says(what, token string, r request) {
 	h.Helper()
-	if status, answer := h.tried(token, r); status >= 500 || strings.Contains(answer, `:"online"`) || strings.Contains(answer, "bob") {
+	if status, answer := h.tried(token, r); status >= 500 || strings.Contains(answer, `:"online"`) || strings.Contains(answer, `:"hold"`) || strings.Contains(answer, "bob") {
 		h.Errorf("%s: %.300q is answered %d %.500s", what, r.path, status, answer)
 	}
 }
