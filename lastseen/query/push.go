@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -10,6 +11,9 @@ import (
 
 // withinParameter is the parameter with how long ago the person may have used another kind of device.
 const withinParameter = "within"
+
+// withinForm is what it may be, as openapi.yaml says.
+var withinForm = regexp.MustCompile(`^[0-9]{1,6}(ms|s|m|h)$`)
 
 // Follow makes idleAfter say within what time the device of an active kind was touched, by the policy of a tenant's users;
 // 0: that is not known. Without it nothing is known.
@@ -32,8 +36,8 @@ func (s *Server) push(ctx context.Context, request *http.Request, header http.He
 	}
 	if given := q.Values[withinParameter]; len(given) > 0 {
 		within, err := time.ParseDuration(given[0])
-		if err != nil || within < 0 || len(given) > 1 {
-			return nil, schemas.Invalid(withinParameter, "must be a duration, as 5m, once")
+		if err != nil || len(given) > 1 || !withinForm.MatchString(given[0]) {
+			return nil, schemas.Invalid(withinParameter, "must be one duration, as 500ms, 60s, 5m or 1h")
 		}
 		if within < known {
 			known = 0

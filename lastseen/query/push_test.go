@@ -31,7 +31,7 @@ func TestAPushIsHeldWhileAnotherKindThanMobileIsInUse(t *testing.T) {
 	}
 	w.want(t, path+"&within=299s", send)
 	w.want(t, path+"&user_id=9", `{"1":"hold","2":"send","3":"hold","4":"hold","5":"send","6":"send"}`)
-	for _, bad := range []string{"&within=soon", "&within=-5m", "&within=5m&within=5m"} {
+	for _, bad := range []string{"&within=soon", "&within=-5m", "&within=1h30m", "&within=", "&within=5m&within=5m"} {
 		if status, body := w.get(t, path+bad); status != http.StatusBadRequest {
 			t.Errorf("%s is answered with %d %s", bad, status, body)
 		}
