@@ -9,20 +9,17 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// withinParameter is the parameter with how long ago the person may have used another kind of device.
-const withinParameter = "within"
-
-// withinForm is what it may be, as openapi.yaml says.
+// withinForm is what the parameter within may be, as openapi.yaml says.
 var withinForm = regexp.MustCompile(`^[0-9]{1,6}(ms|s|m|h)$`)
 
 // Follow makes idleAfter say within what time the device of an active kind was touched, by the policy of a tenant's users;
-// 0: that is not known. Without it nothing is known.
+// 0, as without it: that is not known.
 func (s *Server) Follow(idleAfter func(tenant string) time.Duration) { s.idleAfter.Store(&idleAfter) }
 
 // push answers GET /presence/push?user_ids=1,2&within=5m: whether to hold back the push to the phone of a user who uses
 // another kind of device, or to send it. A push is sent in doubt.
 func (s *Server) push(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	q, err := s.ask(request, idsField, withinParameter)
+	q, err := s.ask(request, idsField, "within")
 	if err != nil {
 		return nil, err
 	}
@@ -30,16 +27,13 @@ func (s *Server) push(ctx context.Context, request *http.Request, header http.He
 	if err != nil {
 		return nil, err
 	}
-	var known time.Duration
-	if idleAfter := s.idleAfter.Load(); idleAfter != nil {
-		known = (*idleAfter)(q.tenant)
-	}
-	if given := q.Values[withinParameter]; len(given) > 0 {
+	known := (*s.idleAfter.Load())(q.tenant)
+	if given := q.Values["within"]; len(given) > 0 {
 		within, err := time.ParseDuration(given[0])
-		if err != nil || len(given) > 1 || !withinForm.MatchString(given[0]) {
-			return nil, schemas.Invalid(withinParameter, "must be one duration, as 500ms, 60s, 5m or 1h")
-		}
-		if within < known {
+		switch {
+		case err != nil || len(given) > 1 || !withinForm.MatchString(given[0]):
+			return nil, schemas.Invalid("within", "must be one duration, as 500ms, 60s, 5m or 1h")
+		case within < known:
 			known = 0
 		}
 	}

@@ -55,8 +55,10 @@ type Server struct {
 const statusClientClosed = "499"
 
 func NewServer(reader *Reader, log *slog.Logger) *Server {
-	return &Server{reader: reader, durable: reader.durable, config: reader.config, metrics: reader.metrics, log: log,
+	s := &Server{reader: reader, durable: reader.durable, config: reader.config, metrics: reader.metrics, log: log,
 		logRate: rate.Sometimes{Interval: time.Second}}
+	s.Follow(func(string) time.Duration { return 0 })
+	return s
 }
 
 // SetAccess makes access decide what each sender may read. Call it before Routes.

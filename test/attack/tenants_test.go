@@ -319,12 +319,11 @@ func (h *tenants) alike(what, token string, a, b request, nameA, nameB string) {
 // showsAcme checks that the reads that evil tries would show the victim to one who may see it.
 func (h *tenants) showsAcme() {
 	h.Helper()
-	acme := "acme"
 	for _, endpoint := range []string{"GET /presence/batch", "GET /presence/push", "POST /presence/batch", "POST /presence/changes", "GET /presence/{user_id}",
 		"GET /presence/{user_id}/history", "GET /presence/{user_id}/export", "GET /presence/{user_id}/followers"} {
 		for _, try := range attempts[endpoint] {
-			_, a := h.tried(h.root, try(victim, &acme))
-			_, b := h.tried(h.root, try(absent, &acme))
+			_, a := h.tried(h.root, try(victim, new("acme")))
+			_, b := h.tried(h.root, try(absent, new("acme")))
 			if masked(a, victim) == masked(b, absent) {
 				h.Errorf("%s shows an administrator nothing of a user: %s", endpoint, a)
 			}

@@ -54,7 +54,7 @@ func (k *keyboard) formatsAgree(p printing) {
 			if got := fromParquet.rows[i][column]; got != row[column] {
 				k.Errorf("%q: row %d, %s: Parquet has %q, CSV %q", p.words, i, column, got, row[column])
 			}
-			if slices.Contains(p.derived, column) {
+			if slices.Contains(p.derived, column) || column == "active_kinds" { // in JSON kinds says it
 				continue
 			}
 			if got, ok := jsonText(line, column); !ok && row[column] != "" && row[column] != "0" || ok && !sameText(got, row[column]) {
@@ -82,17 +82,14 @@ func printer(t *testing.T, flags ...string) *keyboard {
 // inStatus are the fields of a status that change from one second to the next.
 var inStatus = []string{"at", "lag_records", "lag_seconds", "watermark_age_seconds", "users", "last_seen_at", "ready"}
 
-// fromKinds is the column of tables for what kinds says in JSON.
-var fromKinds = []string{"active_kinds"}
-
 // intPrinting are the commands on a pipeline of users 1 and 2, of whom 1 has followers.
 func intPrinting(k *keyboard, recording string) []printing {
 	graph := []string{"--sqlite", filepath.Join(k.Dir, "graph.db")}
 	until := time.Now().UTC().Format(time.RFC3339Nano)
 	all := []printing{
-		{words: []string{"get", "1", "2", "9"}, rows: 3, derived: fromKinds},
-		{words: []string{"get", "1"}, rows: 1, derived: fromKinds},
-		{words: []string{"history", "1", "--to", until}, rows: 1, derived: fromKinds},
+		{words: []string{"get", "1", "2", "9"}, rows: 3},
+		{words: []string{"get", "1"}, rows: 1},
+		{words: []string{"history", "1", "--to", until}, rows: 1},
 		{words: []string{"history", "99"}, rows: -1},
 		{words: []string{"replay", "--to", until}, rows: 2},
 		{words: []string{"replay", "99"}, rows: -1},
@@ -121,8 +118,8 @@ func textPrinting(k *keyboard) []printing {
 	store, graph := []string{"--sqlite", filepath.Join(k.Dir, "stillhere.db")}, []string{"--sqlite", filepath.Join(k.Dir, "graph.db")}
 	until := time.Now().UTC().Format(time.RFC3339Nano)
 	return []printing{
-		{words: []string{"get", "ann", oneil, "carl", "--tenant", "acme"}, rows: 3, derived: fromKinds},
-		{words: []string{"history", "ann", "--tenant", "acme", "--to", until}, rows: 1, derived: fromKinds},
+		{words: []string{"get", "ann", oneil, "carl", "--tenant", "acme"}, rows: 3},
+		{words: []string{"history", "ann", "--tenant", "acme", "--to", until}, rows: 1},
 		{words: []string{"replay", "--to", until}, rows: 2},
 		{words: []string{"asof", until, "--tenant", "acme"}, rows: 2},
 		{words: []string{"sessions", "--from", "-1h", "--to", until}, rows: 2},
