@@ -180,7 +180,7 @@ func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 		m.activeUntil(&after) < m.activeUntil(&before),  // the timer may have to come forward
 		u.state == schemas.Online && m.idlesAt(u) <= at, // by a policy that came after the beat
 		(u.state == schemas.Away || m.announce && u.kinds.Active()&(1<<beat.Kind) == 0) && m.activeUntil(&after) > m.evaluated,
-		u.state == schemas.Offline, m.announce && u.presentKinds() != u.kinds.Present(),
+		u.state == schemas.Offline, m.announce && u.otherKinds(),
 		m.nextBefore(u) <= at:
 		return false
 	}

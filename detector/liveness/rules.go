@@ -56,11 +56,16 @@ func (m *Machine) activity(u *user) (a activity) {
 	return a
 }
 
-// kinds are those of u in a state, and of an online user the active ones at p: those that were or are in by, as far as
-// they are.
+// kinds are those of u in a state, and of an online user the active ones at p: those that were, are in use or are in by,
+// as far as they are.
 func (m *Machine) kinds(u *user, a *activity, state schemas.State, p presence, by schemas.KindSet) schemas.KindSet {
 	if state != schemas.Online {
 		return a.present
+	}
+	for i := range u.reports {
+		if r := &u.reports[i]; r.live() && r.inUse() && m.activeUntil(r) > p {
+			by = by.With(r.kind)
+		}
 	}
 	var active schemas.KindSet
 	for _, k := range schemas.Kinds {

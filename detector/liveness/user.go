@@ -98,15 +98,17 @@ func (u *user) only(device schemas.DeviceID) int {
 	return found
 }
 
-// presentKinds is the set of kinds of the present devices.
-func (u *user) presentKinds() schemas.KindSet {
-	var kinds schemas.KindSet
+// otherKinds reports whether the kinds of u are not those of the present devices, or one in use does not count as active.
+func (u *user) otherKinds() bool {
+	var present, used schemas.KindSet
 	for i := range u.reports {
-		if u.reports[i].live() {
-			kinds = kinds.With(u.reports[i].kind)
+		if r := &u.reports[i]; r.live() {
+			if present = present.With(r.kind); r.inUse() {
+				used = used.With(r.kind)
+			}
 		}
 	}
-	return kinds
+	return present != u.kinds.Present() || used&^u.kinds.Active() != 0
 }
 
 // visibilityOf is the visibility of a user who is hidden or not.

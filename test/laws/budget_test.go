@@ -31,7 +31,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {15950, 14100},
 	"lastseen": {8650, 8400},
 	"schemas":  {3200, 2200},
-	"test":     {0, 29700},
+	"test":     {0, 29750},
 	"tools":    {5700, 2150},
 }
 

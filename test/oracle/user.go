@@ -141,7 +141,7 @@ func (w *world) kindsAt(u *user, state schemas.State, p millis, why reason) sche
 			continue
 		}
 		inUse = inUse.With(r.kind)
-		if u.isActive(r.kind) || why.active && why.kind == r.kind {
+		if u.isActive(r.kind) || r.inUse() || why.active && why.kind == r.kind {
 			kept = kept.With(r.kind)
 		}
 	}

@@ -158,6 +158,24 @@ func TestAKindThatWaitedWhileKindsWereNotAnnouncedIsPublishedOnceTheyAre(t *test
 	compareOn(t, Machine, h)
 }
 
+func TestADeviceInUseIsOnlineOnceKindsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	on, off := liveness.Defaults(), liveness.Defaults()
+	off.AnnounceDevices = false
+	phone := Record{After: 10_000, Rows: []Row{{User: 1, Device: 1, Kind: schemas.Mobile}}}
+	desk := func(idle int64) Record {
+		return Record{After: 1, Gateway: "g", Epoch: 8, Rows: []Row{{User: 1, Device: 2, Kind: schemas.Desktop, Connection: 1, Idle: idle}}}
+	}
+	for _, between := range [][]Record{{desk(0)}, {desk(1), phone, desk(0)}} {
+		h := &History{Settings: off, Partitions: 1, Records: append(append([]Record{phone}, between...), Record{Policy: &on}, phone)}
+		got := oracle.Run(h.Log())
+		if last := got[len(got)-1]; last.Kinds != schemas.SetOfKinds(schemas.Mobile, schemas.Desktop).As(schemas.Online) {
+			t.Errorf("the last change is %s", Describe(h, last))
+		}
+		compareOn(t, Machine, h)
+	}
+}
+
 func TestAHistoryReadsBackFromItsText(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
