@@ -38,7 +38,8 @@ func (b *builder) newAPI() (component, error) {
 	return closing("reader of statuses", statuses.Close).with(component{
 		checks:   []check{{name: "reads", ready: b.answersReads}},
 		onChange: []func(Config){func(c Config) { reads.Follow(c.idleAfter) }},
-		routes:   []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", b.stream) }},
+		routes: []func(*http.ServeMux){reads.Routes,
+			func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", b.stream) }},
 	}), nil
 }
 

@@ -112,8 +112,8 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	}
 	c, known := users[user]
 	if known {
-		err = lines.Encode(presenceLine{"presence", shown, schemas.StateWord(c.State), c.Since, c.LastSeen, c.LastActive, c.Kinds.Words(), c.Kinds.States(),
-			schemas.VisibilityWord(c.Visibility), c.Version})
+		err = lines.Encode(presenceLine{"presence", shown, schemas.StateWord(c.State), c.Since, c.LastSeen, c.LastActive, c.Kinds.Words(),
+			c.Kinds.States(), schemas.VisibilityWord(c.Visibility), c.Version})
 	}
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	err = x.Store.Changes(ctx, store.Range{User: user}, func(e *store.Entry) error {
 		last = e.At
 		return lines.Encode(changeLine{"change", string(e.Event[:]), e.Version, e.At, schemas.StateWord(e.From), schemas.StateWord(e.To),
-			schemas.CauseWord(e.Cause), e.Device, e.Kinds.Words(), e.Kinds.States(), e.LastSeen, e.LastActive, schemas.VisibilityWord(e.Visibility),
-			e.Policy, e.LeftOut})
+			schemas.CauseWord(e.Cause), e.Device, e.Kinds.Words(), e.Kinds.States(), e.LastSeen, e.LastActive,
+			schemas.VisibilityWord(e.Visibility), e.Policy, e.LeftOut})
 	})
 	if err == nil {
 		err = x.writeStatus(ctx, lines, user, shown, last)
@@ -174,8 +174,8 @@ func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schem
 	if s == nil {
 		return nil
 	}
-	return lines.Encode(statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Kinds.Words(), s.Kinds.States(),
-		schemas.VisibilityWord(s.Visibility), s.Version, s.UnsureSince, s.ShownAt, s.ErasedVersion})
+	return lines.Encode(statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Kinds.Words(),
+		s.Kinds.States(), schemas.VisibilityWord(s.Visibility), s.Version, s.UnsureSince, s.ShownAt, s.ErasedVersion})
 }
 
 // detectorSlack is how far the clock of a detector, which stamps the statuses, may be behind the brokers',

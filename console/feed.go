@@ -182,7 +182,8 @@ type feedRow struct {
 func (s *Server) feedRowOf(f *feedFilter, t *schemas.Transition) feedRow {
 	r := feedRow{NamedUser: s.shown(t.User, t.Name), Change: query.ChangeOf(t), Visibility: schemas.VisibilityWord(t.Visibility)}
 	if f.conceals(t) {
-		r.From, r.To, r.Devices, r.Kinds, r.LastSeenAt, r.LastActiveAt, r.DeviceID = hiddenWord, hiddenWord, nil, nil, 0, 0, nil
+		r.From, r.To, r.Devices, r.Kinds = hiddenWord, hiddenWord, nil, nil
+		r.LastSeenAt, r.LastActiveAt, r.DeviceID = 0, 0, nil
 	}
 	return r
 }

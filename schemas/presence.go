@@ -84,7 +84,8 @@ func PresenceOf(c Current, staleSince Millis) Presence {
 // NeverSeen is how others see an unknown user: offline.
 func NeverSeen(id UserID, staleSince Millis) Presence {
 	state := StateWord(Offline)
-	return Presence{UserID: id, State: &state, Devices: []string{}, Kinds: KindStates{}, Version: "0", StaleSince: staleSince}
+	return Presence{UserID: id, State: &state, Devices: []string{}, Kinds: KindStates{},
+		Version: "0", StaleSince: staleSince}
 }
 
 // Newer reports whether p is newer than q.

@@ -148,8 +148,8 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 	t := &Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause,
-		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility),
-		Version: Version(m.Version), Policy: m.PolicyId, LeftOut: m.LeftOut,
+		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)),
+		Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId, LeftOut: m.LeftOut,
 		ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{m.Tenant, m.Name},
 	}
 	return t, t.check()

@@ -179,7 +179,8 @@ func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 	case before.bye || before.kind != beat.Kind || before.life != life || b < before.seen || at+m.presentFor <= m.evaluated,
 		m.activeUntil(&after) < m.activeUntil(&before),  // the timer may have to come forward
 		u.state == schemas.Online && m.idlesAt(u) <= at, // by a policy that came after the beat
-		(u.state == schemas.Away || m.announce && u.kinds.Active()&(1<<beat.Kind) == 0) && m.activeUntil(&after) > m.evaluated,
+		(u.state == schemas.Away || m.announce && u.kinds.Active()&(1<<beat.Kind) == 0) &&
+			m.activeUntil(&after) > m.evaluated,
 		u.state == schemas.Offline, m.announce && u.otherKinds(),
 		m.nextBefore(u) <= at:
 		return false

@@ -56,8 +56,8 @@ func (m *Machine) activity(u *user) (a activity) {
 	return a
 }
 
-// kinds are those of u in a state, and of an online user the active ones at p: those that were, are in use or are in by,
-// as far as they are.
+// kinds are those of u in a state, and of an online user the active ones at p: of those that were active, are in use or
+// are in by, those that are.
 func (m *Machine) kinds(u *user, a *activity, state schemas.State, p presence, by schemas.KindSet) schemas.KindSet {
 	if state != schemas.Online {
 		return a.present

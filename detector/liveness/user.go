@@ -98,7 +98,7 @@ func (u *user) only(device schemas.DeviceID) int {
 	return found
 }
 
-// otherKinds reports whether the kinds of u are not those of the present devices, or one in use does not count as active.
+// otherKinds reports whether the kinds of u are not those of the present devices, or one in use is not active.
 func (u *user) otherKinds() bool {
 	var present, used schemas.KindSet
 	for i := range u.reports {
@@ -121,7 +121,8 @@ func visibilityOf(hidden bool) schemas.Visibility {
 
 // simple reports whether the user fits in an entry.
 func (u *user) simple(base schemas.Millis) bool {
-	if u.flaps != (flaps{}) || u.kinds != u.kinds.As(u.state) || u.unsureSince != 0 || u.lastSeen != 0 && u.lastSeen < base {
+	if u.flaps != (flaps{}) || u.kinds != u.kinds.As(u.state) || u.unsureSince != 0 ||
+		u.lastSeen != 0 && u.lastSeen < base {
 		return false
 	}
 	switch len(u.reports) {

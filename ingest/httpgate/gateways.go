@@ -44,9 +44,9 @@ func (g *gateways) oldestOpen() time.Duration {
 	return g.cfg.ForgetAfter / 2
 }
 
-// record notes a request of a gateway. An older epoch is a process that was replaced, and gets no
-// more alive frames. It fails if there are too many gateways, and once after a lossy restart of detectors if the request
-// does not tell of all open connections.
+// record notes a request of a gateway. An older epoch is a process that was replaced, and gets no more alive frames. It
+// fails if there are too many gateways, and once after a lossy restart of detectors if the request does not tell of all
+// open connections.
 func (g *gateways) record(now time.Duration, req *request) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -89,8 +89,8 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 func changeOf(t *schemas.Transition) change {
 	c := change{
 		EventID: t.EventID().String(), From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
-		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Cause: schemas.CauseWord(t.Cause), Devices: t.Kinds.Words(), Kinds: t.Kinds.States(),
-		Version: t.Version.String(), PolicyID: t.Policy, LeftOut: t.LeftOut,
+		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Cause: schemas.CauseWord(t.Cause), Devices: t.Kinds.Words(),
+		Kinds: t.Kinds.States(), Version: t.Version.String(), PolicyID: t.Policy, LeftOut: t.LeftOut,
 	}
 	if t.Device != 0 {
 		device := int64(t.Device)

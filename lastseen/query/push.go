@@ -12,8 +12,8 @@ import (
 // withinForm is what the parameter within may be, as openapi.yaml says.
 var withinForm = regexp.MustCompile(`^[0-9]{1,6}(ms|s|m|h)$`)
 
-// Follow makes idleAfter say within what time the device of an active kind was touched, by the policy of a tenant's users;
-// 0, as without it: that is not known.
+// Follow makes idleAfter say within what time the device of an active kind was touched, by the policy of a tenant's
+// users; 0, as without it: that is not known.
 func (s *Server) Follow(idleAfter func(tenant string) time.Duration) { s.idleAfter.Store(&idleAfter) }
 
 // push answers GET /presence/push?user_ids=1,2&within=5m: whether to hold back the push to the phone of a user who uses
@@ -50,7 +50,7 @@ func (s *Server) push(ctx context.Context, request *http.Request, header http.He
 	}), nil
 }
 
-// usesAnother reports whether others see, and can rely on it, that the user uses another kind of device than a mobile one.
+// usesAnother reports whether others see, and can rely on it, that the user uses a device that is not mobile.
 func (a *answer) usesAnother() bool {
 	return a.present() && a.stale == 0 && a.unsure == 0 && a.Kinds.Active()&^schemas.SetOfKinds(schemas.Mobile) != 0
 }

@@ -164,8 +164,8 @@ func changedOf(e *store.Entry) changed {
 	return changed{
 		Version: int64(e.Version), At: int64(e.At),
 		From: schemas.StateWord(e.From), To: schemas.StateWord(e.To), Cause: schemas.CauseWord(e.Cause), Device: int64(e.Device),
-		Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()], LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive),
-		Visibility: schemas.VisibilityWord(e.Visibility), Policy: e.Policy, LeftOut: int64(e.LeftOut),
+		Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()], LastSeen: int64(e.LastSeen),
+		LastActive: int64(e.LastActive), Visibility: schemas.VisibilityWord(e.Visibility), Policy: e.Policy, LeftOut: int64(e.LeftOut),
 	}
 }
 
@@ -186,8 +186,8 @@ func StatesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry]
 func inForceOf(e *store.Entry) inForce {
 	return inForce{
 		State: schemas.StateWord(e.To), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
-		LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()], Visibility: schemas.VisibilityWord(e.Visibility),
-		Version: int64(e.Version),
+		LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()],
+		Visibility: schemas.VisibilityWord(e.Visibility), Version: int64(e.Version),
 	}
 }
 

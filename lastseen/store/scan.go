@@ -25,8 +25,8 @@ func topicOrNull(topic schemas.TopicID) *string {
 // scanCurrent reads a user with the columns of users.sql.
 func scanCurrent(row Row) (c schemas.Current, err error) {
 	var state, visibility string
-	if err := row.Scan((*int64)(&c.User), &state, (*int64)(&c.Since), (*int64)(&c.LastSeen), (*int64)(&c.LastActive), (*uint16)(&c.Kinds),
-		&visibility, (*int64)(&c.Version), (*int64)(&c.Hidden)); err != nil {
+	if err := row.Scan((*int64)(&c.User), &state, (*int64)(&c.Since), (*int64)(&c.LastSeen), (*int64)(&c.LastActive),
+		(*uint16)(&c.Kinds), &visibility, (*int64)(&c.Version), (*int64)(&c.Hidden)); err != nil {
 		return c, err
 	}
 	if c.State, err = schemas.ParseState("state", state); err != nil {

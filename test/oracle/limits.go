@@ -91,8 +91,8 @@ func (w *world) idleLimit(u *user) millis {
 	return limit
 }
 
-// activityLimit is when an active kind of u stops being active. Without announcements, or an active kind whose devices are
-// present, it is when the user does.
+// activityLimit is when an active kind of u stops being active. Without announcements, or an active kind whose devices
+// are present, it is when the user does.
 func (w *world) activityLimit(u *user) millis {
 	ends := map[schemas.DeviceKind]millis{}
 	for _, r := range u.reports {

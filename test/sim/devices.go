@@ -123,8 +123,8 @@ func (w *world) leave(d *device, session int) {
 
 // report gives a beat, or the end of a session, to the gateway, or to Kafka where there is none.
 func (w *world) report(d *device, ends bool) {
-	row := history.Row{User: d.user, Device: d.id, Kind: d.kind, Bye: ends, Idle: min(w.now-d.touched, int64(schemas.MaxIdle)),
-		Connection: d.connection}
+	row := history.Row{User: d.user, Device: d.id, Kind: d.kind, Bye: ends,
+		Idle: min(w.now-d.touched, int64(schemas.MaxIdle)), Connection: d.connection}
 	if d.connection != 0 {
 		if row.Lost = ends && w.chance(2); row.Lost {
 			row.Bye, row.Age = false, w.between(0, w.interval)

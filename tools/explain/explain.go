@@ -188,7 +188,8 @@ func (o *Options) changeOf(l transition, name schemas.Name) Change {
 	c := Change{
 		Event: t.EventID().String(), User: t.User, From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
 		Cause: schemas.CauseWord(t.Cause), LastSeen: t.LastSeen, LastActive: t.LastActive, Device: uint32(t.Device),
-		Devices: t.Kinds.Words(), Kinds: t.Kinds.States(), Visibility: schemas.VisibilityWord(t.Visibility), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
+		Devices: t.Kinds.Words(), Kinds: t.Kinds.States(), Visibility: schemas.VisibilityWord(t.Visibility),
+		LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
 	}
 	if o.Names != nil {
 		c.User = 0

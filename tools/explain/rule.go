@@ -28,7 +28,8 @@ func ruleOf(t *schemas.Transition) string {
 	case schemas.DeviceEvicted:
 		return "the user has more devices than max_devices: the device with the oldest beat was evicted for another one"
 	case schemas.DevicesChanged:
-		return "the user stays " + schemas.StateWord(t.To) + ", but the kinds of its live devices changed, or which of them are in use"
+		return "the user stays " + schemas.StateWord(t.To) +
+			", but the kinds of its live devices changed, or which of them are in use"
 	case schemas.Erased:
 		return "everything about the user was erased on request"
 	case schemas.VisibilityChange:

@@ -165,7 +165,8 @@ func (e *Explanation) where(say func(string, ...any)) {
 func (e *Explanation) around(say func(string, ...any)) {
 	say("Transitions of %s before and after:", e.Change.who())
 	line := func(mark string, c Change) {
-		say("%s %s  %-17s %-13s %s  %s", mark, c.At, c.From+" → "+c.To, c.Cause, c.Event, strings.Join(c.Kinds.Shown(), ", "))
+		kinds := strings.Join(c.Kinds.Shown(), ", ")
+		say("%s %s  %-17s %-13s %s  %s", mark, c.At, c.From+" → "+c.To, c.Cause, c.Event, kinds)
 	}
 	for _, c := range e.Before {
 		line("   ", c)

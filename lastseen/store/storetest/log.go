@@ -45,9 +45,9 @@ func makeLog(users, length int, choose func(name string, n int) int) []*schemas.
 func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func(string, int) int) *schemas.Transition {
 	t := &schemas.Transition{
 		User: user, From: max(c.State, schemas.Offline), At: at, LastSeen: at - 11, LastActive: at - 1013,
-		Kinds:      schemas.SetOfKinds(schemas.DeviceKind(1 + choose("kind", len(schemas.Kinds)))).As(schemas.States[choose("active", 3)]),
-		Visibility: schemas.KnownVisibility(c.Visibility),
-		Device:     schemas.DeviceID(choose("device", 3)), Policy: "p-1", LeftOut: uint32(choose("left out", 3)),
+		Kinds: schemas.SetOfKinds(schemas.DeviceKind(1 + choose("kind", len(schemas.Kinds)))).
+			As(schemas.States[choose("active", 3)]), Visibility: schemas.KnownVisibility(c.Visibility),
+		Device: schemas.DeviceID(choose("device", 3)), Policy: "p-1", LeftOut: uint32(choose("left out", 3)),
 	}
 	t.To = t.From
 	switch choose("what", 4) {

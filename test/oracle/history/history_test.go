@@ -150,9 +150,11 @@ func TestAKindThatWaitedWhileKindsWereNotAnnouncedIsPublishedOnceTheyAre(t *test
 	t.Parallel()
 	on, off := liveness.Defaults(), liveness.Defaults()
 	on.FlapBurst, off.AnnounceDevices = 1, false
+	both := schemas.SetOfKinds(schemas.Mobile, schemas.Web).As(schemas.Online)
 	beats := Record{After: 20_000, Rows: []Row{{User: 1, Device: 1, Kind: schemas.Mobile}, {User: 1, Device: 2, Kind: schemas.Web}}}
-	h := &History{Settings: on, Partitions: 1, Records: []Record{beats, {Policy: &off}, beats, beats, {Policy: &on}, beats, beats, beats}}
-	if got := oracle.Run(h.Log()); got[len(got)-1].Kinds != schemas.SetOfKinds(schemas.Mobile, schemas.Web).As(schemas.Online) {
+	h := &History{Settings: on, Partitions: 1,
+		Records: []Record{beats, {Policy: &off}, beats, beats, {Policy: &on}, beats, beats, beats}}
+	if got := oracle.Run(h.Log()); got[len(got)-1].Kinds != both {
 		t.Errorf("the last change is %s", Describe(h, got[len(got)-1]))
 	}
 	compareOn(t, Machine, h)
@@ -164,10 +166,12 @@ func TestADeviceInUseIsOnlineOnceKindsAreAnnounced(t *testing.T) {
 	off.AnnounceDevices = false
 	phone := Record{After: 10_000, Rows: []Row{{User: 1, Device: 1, Kind: schemas.Mobile}}}
 	desk := func(idle int64) Record {
-		return Record{After: 1, Gateway: "g", Epoch: 8, Rows: []Row{{User: 1, Device: 2, Kind: schemas.Desktop, Connection: 1, Idle: idle}}}
+		return Record{After: 1, Gateway: "g", Epoch: 8,
+			Rows: []Row{{User: 1, Device: 2, Kind: schemas.Desktop, Connection: 1, Idle: idle}}}
 	}
 	for _, between := range [][]Record{{desk(0)}, {desk(1), phone, desk(0)}} {
-		h := &History{Settings: off, Partitions: 1, Records: append(append([]Record{phone}, between...), Record{Policy: &on}, phone)}
+		h := &History{Settings: off, Partitions: 1,
+			Records: slices.Concat([]Record{phone}, between, []Record{{Policy: &on}, phone})}
 		got := oracle.Run(h.Log())
 		if last := got[len(got)-1]; last.Kinds != schemas.SetOfKinds(schemas.Mobile, schemas.Desktop).As(schemas.Online) {
 			t.Errorf("the last change is %s", Describe(h, last))
