@@ -26,7 +26,8 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := freshLog(t, 0, 1)
+			l := newLog(t, 0, 1)
+			l.restore(-1, "")
 			l.write(start, beat(user, 0))
 			l.write(start+10, beat(victim, 0))
 			l.write(start+20, schemas.AppendTick(nil))
@@ -63,7 +64,8 @@ func TestClocksThatDifferRefuseNoStatusAndLeaveNobodyOnline(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []schemas.Millis{-300_000, 300_000} {
 		for _, lost := range []bool{false, true} {
-			l := freshLog(t, 0, 1)
+			l := newLog(t, 0, 1)
+			l.restore(-1, "")
 			l.write(start, beat(1, 0))
 			for _, records := range [][]schemas.Record{l.statuses, l.published} {
 				for i := range records {
@@ -129,7 +131,8 @@ func forged(t *testing.T, value []byte, change func(*schemas.Status)) []byte {
 // before them.
 func TestAPolicyBeforeACommitWithoutMetadataStaysInForce(t *testing.T) {
 	t.Parallel()
-	l := freshLog(t, 0, 1)
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
 	l.write(start, beat(1, 0))
 	l.write(start+1000, schemas.AppendTick(nil))
 	policy := l.settings
