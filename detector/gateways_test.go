@@ -167,8 +167,7 @@ func TestAReaderThatHasJustBegunEndsNoLeaseBeforeItKnows(t *testing.T) {
 
 func TestAPartitionThatHasNotReadItsLeasesYetDoesNotWriteThemAgain(t *testing.T) {
 	t.Parallel()
-	l := newLog(t, 1, 2)
-	l.restore(-1, "")
+	l := freshLog(t, 1, 2)
 	now := start
 	l.p.config.Now = func() time.Time { return now.Time() }
 	l.p.config.Gateways = NewGateways(nil, "presence.gateways")

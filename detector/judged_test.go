@@ -80,8 +80,7 @@ func TestThePolicyOfOneTenantTooManyGoesToTheDeadLetterTopic(t *testing.T) {
 }
 
 func TestAPipelineWithoutNamesRefusesPoliciesOfTenants(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, schemas.AppendTenantPolicy(nil, schemas.TenantPolicy{Tenant: "acme", Policy: quick()}))
 	if len(l.out.Rejected) != 1 {
 		t.Errorf("rejected %v", l.out.Rejected)

@@ -182,8 +182,7 @@ func TestARowWhoseIdIsNotThatOfItsNameIsLeftOutAndOthersCount(t *testing.T) {
 }
 
 func TestNamesAreRefusedInIntMode(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, namedBeat(schemas.Name{Text: "ann"}, 1))
 	if len(l.transitions()) != 0 || len(l.out.Rejected) != 1 || !errors.Is(l.out.Rejected[0].Reason, errNamesInIntMode) {
 		t.Errorf("wrote %v, rejected %v", l.out.Records, l.out.Rejected)

@@ -47,6 +47,13 @@ func newLog(t *testing.T, partition, partitions int32) *log {
 	return &log{t: t, partition: partition, partitions: partitions, topicID: [16]byte{1}, settings: liveness.Defaults()}
 }
 
+// freshLog is a log that a detector has begun to read.
+func freshLog(t *testing.T, partition, partitions int32) *log {
+	l := newLog(t, partition, partitions)
+	l.restore(-1, "")
+	return l
+}
+
 // restore begins anew at the committed offset; -1 for none.
 func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
@@ -214,8 +221,7 @@ func TestABeatInAWrongPartitionIsForwardedOnceWithItsTrueAgeAndWarnedAbout(t *te
 }
 
 func TestGarbageIsRejectedAndThePartitionGoesOn(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, []byte("garbage"))
 	if len(l.out.Rejected) != 1 || !schemas.IsInvalid(l.out.Rejected[0].Reason) {
 		t.Fatalf("rejected %v", l.out.Rejected)
@@ -227,8 +233,7 @@ func TestGarbageIsRejectedAndThePartitionGoesOn(t *testing.T) {
 }
 
 func TestARestartPublishesWhatWouldHaveBeenPublished(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, beat(1, 0))
 	l.write(start+40_000, schemas.AppendTick(nil))
 	metadata := l.p.Checkpoint()
@@ -249,8 +254,7 @@ func TestARestartPublishesWhatWouldHaveBeenPublished(t *testing.T) {
 }
 
 func TestARecreatedLogBeginsAnotherEpochSoThatVersionsGrow(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	for range 5 {
 		l.write(start, schemas.AppendTick(nil))
 	}
@@ -267,8 +271,7 @@ func TestARecreatedLogBeginsAnotherEpochSoThatVersionsGrow(t *testing.T) {
 }
 
 func TestALostCommitBeginsAnEpochAboveThoseOfTheStatuses(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, beat(1, 0))
 	l.heartbeats = nil
 	l.restore(-1, "")
@@ -283,8 +286,7 @@ func TestALostCommitBeginsAnEpochAboveThoseOfTheStatuses(t *testing.T) {
 
 // Kafka forgets the commits of a topic that is deleted.
 func TestALostCommitBeginsANewEpochAlthoughNobodyIsHere(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, beat(1, 0))
 	l.write(start+1000, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Bye: true}}))
 	old := l.published[len(l.published)-1]
@@ -302,8 +304,7 @@ func TestALostCommitBeginsANewEpochAlthoughNobodyIsHere(t *testing.T) {
 
 func TestALostCommitBeginsTheLogEpochThatTheStoresAwaitIfTheTopicsKnowALowerOne(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: 2, 1: 2, 2: 2, 7: 7} {
-		l := newLog(t, 0, 1)
-		l.restore(-1, "")
+		l := freshLog(t, 0, 1)
 		l.write(start, beat(1, 0))
 		l.minLogEpoch = given
 		l.restore(-1, "")
@@ -311,8 +312,7 @@ func TestALostCommitBeginsTheLogEpochThatTheStoresAwaitIfTheTopicsKnowALowerOne(
 			t.Errorf("with at least %d log epoch %d begins, want %d", given, got, want)
 		}
 		l.minLogEpoch = 1
-		committed, metadata := l.p.Next(), l.p.Checkpoint()
-		l.restore(committed, metadata)
+		l.restore(l.p.Next(), l.p.Checkpoint())
 		if got := l.p.machine.LogEpoch(); got != want {
 			t.Errorf("with at least %d log epoch %d goes on, want %d", given, got, want)
 		}
@@ -333,8 +333,7 @@ func TestALostCommitBeginsTheLogEpochThatTheStoresAwaitIfTheTopicsKnowALowerOne(
 }
 
 func TestALostCommitReadsTheTailOfTheTransitionsOnly(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	for range 3 {
 		l.write(start, schemas.AppendTick(nil))
 	}
@@ -351,8 +350,7 @@ func TestALostCommitReadsTheTailOfTheTransitionsOnly(t *testing.T) {
 }
 
 func TestUsersWhoseHeartbeatsAreGoneAreNotOffline(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, beat(1, 0))
 	metadata := l.p.Checkpoint()
 	// Retention has taken everything up to offset 100.

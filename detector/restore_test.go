@@ -26,8 +26,7 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLog(t, 0, 1)
-			l.restore(-1, "")
+			l := freshLog(t, 0, 1)
 			l.write(start, beat(user, 0))
 			l.write(start+10, beat(victim, 0))
 			l.write(start+20, schemas.AppendTick(nil))
@@ -64,8 +63,7 @@ func TestClocksThatDifferRefuseNoStatusAndLeaveNobodyOnline(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []schemas.Millis{-300_000, 300_000} {
 		for _, lost := range []bool{false, true} {
-			l := newLog(t, 0, 1)
-			l.restore(-1, "")
+			l := freshLog(t, 0, 1)
 			l.write(start, beat(1, 0))
 			for _, records := range [][]schemas.Record{l.statuses, l.published} {
 				for i := range records {
@@ -131,8 +129,7 @@ func forged(t *testing.T, value []byte, change func(*schemas.Status)) []byte {
 // before them.
 func TestAPolicyBeforeACommitWithoutMetadataStaysInForce(t *testing.T) {
 	t.Parallel()
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, beat(1, 0))
 	l.write(start+1000, schemas.AppendTick(nil))
 	policy := l.settings

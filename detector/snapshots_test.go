@@ -263,8 +263,7 @@ func observed(t *testing.T, h prometheus.Histogram) uint64 {
 
 // Frames that counted may not count under other masters, and a user who came by one would stay for ever.
 func TestARestartUnderOtherMastersKeepsWhoIsPresentUntilTheyLeave(t *testing.T) {
-	l := newLog(t, 0, 1)
-	l.restore(-1, "")
+	l := freshLog(t, 0, 1)
 	l.write(start, beat(1, 0))
 	committed, metadata := l.p.Next(), l.p.Checkpoint()
 	l.keys = signing.Of([]signing.Master{master})

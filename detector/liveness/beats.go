@@ -32,7 +32,7 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16, holds bool) {
 	now := m.stampOf(m.clock.now)
 	rows := f.Beats()
 	late := schemas.Millis(0)
-	m.held, m.ordered = 0, f.Sequence != 0
+	m.held, m.ordered, m.resumed = 0, f.Sequence != 0, m.stampOf(m.gateways.lives[life].resumed)
 	switch l := &m.gateways.lives[life]; {
 	case l.end == forwarded:
 		m.held = m.reconnectWindow
@@ -141,7 +141,7 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 	}
 	// Log time since the newest report; presence time is never more.
 	since := presence(now-h.seen) - presence(beat.Age)
-	if since < 0 || since >= t.presentFor || presence(beat.Age) >= t.presentFor { // it may be over
+	if since < 0 || since >= t.presentFor || presence(beat.Age) >= t.presentFor || h.seen < m.resumed { // it may be over
 		return false
 	}
 	b := now - stamp(beat.Age)
@@ -167,7 +167,7 @@ func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life
 func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 	i := u.only(beat.Device)
 	if len(u.reports) < 2 || i < 0 || beat.Bye || beat.Lost || beat.Connection != 0 || u.reports[i].held ||
-		m.gateways.lives[life].lostAt != 0 {
+		m.gateways.lives[life].lostAt != 0 || u.unsureSince != 0 {
 		return false
 	}
 	m.use(u.tenant)
@@ -177,6 +177,7 @@ func (m *Machine) repeatsOneOf(u *user, beat *schemas.Beat, life uint16) bool {
 	at := m.clock.at(b)
 	switch {
 	case before.bye || before.kind != beat.Kind || before.life != life || b < before.seen || at+m.presentFor <= m.evaluated,
+		before.seen < m.gateways.lives[life].resumed,    // the timer may have to come forward
 		m.activeUntil(&after) < m.activeUntil(&before),  // the timer may have to come forward
 		u.state == schemas.Online && m.idlesAt(u) <= at, // by a policy that came after the beat
 		(u.state == schemas.Away || m.announce && u.kinds.Active()&(1<<beat.Kind) == 0) &&

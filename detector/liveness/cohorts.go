@@ -34,10 +34,15 @@ func (g *gateways) plannedAt(c *clock, window presence) presence {
 	if g.nextPlan == 0 {
 		g.nextPlan = never
 		for _, n := range g.unplanned {
-			g.nextPlan = min(g.nextPlan, max(g.lives[n].overAt(c, window), c.at(g.from)))
+			g.nextPlan = min(g.nextPlan, g.planOf(c, n, window))
 		}
 	}
 	return g.nextPlan
+}
+
+// planOf is plannedAt of one lost life.
+func (g *gateways) planOf(c *clock, number uint16, window presence) presence {
+	return max(g.lives[number].overAt(c, window), c.at(g.from))
 }
 
 func (l *life) overAt(c *clock, window presence) presence {
@@ -49,11 +54,11 @@ func (l *life) overAt(c *clock, window presence) presence {
 func (g *gateways) plan(c *clock, p, window presence, step int64) {
 	g.nextPlan = 0
 	g.unplanned = slices.DeleteFunc(g.unplanned, func(n uint16) bool {
-		l := &g.lives[n]
-		over := l.overAt(c, window)
-		if max(over, c.at(g.from)) > p {
+		if g.planOf(c, n, window) > p {
 			return false
 		}
+		l := &g.lives[n]
+		over := l.overAt(c, window)
 		begins := max(int64(p)*1000, g.freeAt)
 		l.wait, l.spread = presence((begins+999)/1000)-over, int64(l.present)*step
 		g.freeAt = begins + l.spread

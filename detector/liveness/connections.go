@@ -66,6 +66,14 @@ func (u *user) holds() bool {
 	return slices.ContainsFunc(u.reports, func(r report) bool { return r.held })
 }
 
+// mayBeDue reports whether a device of u is held, or was before its gateway was heard again: its limits follow from the
+// gateway.
+func (m *Machine) mayBeDue(u *user) bool {
+	return slices.ContainsFunc(u.reports, func(r report) bool {
+		return r.held || r.seen < m.gateways.lives[r.life].resumed
+	})
+}
+
 // holds reports whether connections may be held through the life: it is of one process.
 func (g *gateways) holds(life uint16) bool { return life >= firstLife && !g.lives[life].endless() }
 

@@ -31,6 +31,12 @@ func (w gatewayWorld) alive(seconds int) {
 	}
 }
 
+// opened opens connection 1 and has it open for some seconds.
+func (w gatewayWorld) opened(seconds int) {
+	w.rows(schemas.Beat{Connection: 1})
+	w.alive(seconds)
+}
+
 // changes are the states that were entered, with the seconds since the start.
 func (w gatewayWorld) changes() string {
 	var all []string
@@ -60,9 +66,20 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 	}{
 		"for an hour without a row": {func(w gatewayWorld) { w.rows(open(1, 0, 0)); w.alive(3600) }, online},
 		"its gateway falls silent: as after a beat with its last frame, and the reconnect window": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.until(start + 600_000)
+		}, online + ", away 175 gateway_lost, offline 430 gateway_lost"},
+		"its gateway is heard again within the reconnect window": {func(w gatewayWorld) {
+			w.rows(open(1, 0, 0))
+			for range 10 {
+				w.alive(100)
+				w.until(w.now + 39_000)
+			}
+		}, online},
+		"and after it": {func(w gatewayWorld) {
+			w.opened(100)
+			w.until(w.now + 41_000)
+			w.alive(600)
 		}, online + ", away 175 gateway_lost, offline 430 gateway_lost"},
 		"its gateway has a lease of an hour, and was heard until 4 s before the end": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
@@ -72,56 +89,47 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.until(start + 4_000_000)
 		}, online + ", away 3671 gateway_lost, offline 3926 gateway_lost"},
 		"closed": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.rows(closed(1, 2000))
 			w.alive(10)
 		}, online + ", offline 98 bye"},
 		"closed two minutes ago: at the earliest instant that is not over": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(1000)
+			w.opened(1000)
 			w.rows(closed(1, 120_000))
 			w.alive(10)
 		}, online + ", offline 954.751 bye"},
 		"lost: as after a beat at that instant": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.rows(lost(1, 2000))
 			w.alive(600)
 		}, online + ", away 143 silent, offline 398 silent"},
 		"lost two minutes ago": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(1000)
+			w.opened(1000)
 			w.rows(lost(1, 120_000))
 			w.alive(600)
 		}, online + ", away 999.751 silent, offline 1254.751 silent"},
 		"idle, and active again": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(1000)
+			w.opened(1000)
 			w.rows(open(1, 0, 60_000))
 			w.alive(500)
-			w.rows(open(1, 0, 0))
-			w.alive(1000)
+			w.opened(1000)
 		}, online + ", away 1240 idle, online 1500 active_again"},
 		"the connection before is closed after the next is open": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.rows(open(2, 0, 0))
 			w.alive(1)
 			w.rows(closed(1, 0), lost(1, 0))
 			w.alive(600)
 		}, online},
 		"and known before that": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.rows(lost(1, 0))
 			w.rows(open(2, 500, 0))
 			w.alive(600)
 			w.rows(closed(2, 0))
 		}, online + ", offline 700 bye"},
 		"what comes again, or too late, changes nothing": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(10)
+			w.opened(10)
 			w.rows(lost(1, 0))
 			w.alive(1)
 			w.rows(open(2, 0, 0))
@@ -146,8 +154,7 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.alive(600)
 		}, ""},
 		"closed while a replacement was under way that named it": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.frame(true, false)
 			w.rows(closed(1, 0))
 			w.alive(1)
@@ -155,24 +162,21 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.alive(600)
 		}, online + ", offline 100 bye"},
 		"lost before a replacement that still named it": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.rows(lost(1, 0))
 			w.alive(1)
 			w.frame(true, true, open(1, 0, 0))
 			w.alive(600)
 		}, online + ", away 145 silent, offline 400 silent"},
 		"lost by a replacement that did not name it, and named by the next": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.frame(true, true)
 			w.alive(1)
 			w.frame(true, true, open(1, 0, 0))
 			w.alive(600)
 		}, online},
 		"two that opened before the one before them was lost": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.rows(lost(1, 0))
 			w.rows(open(2, 3000, 0))
 			w.rows(open(3, 2000, 0), closed(2, 0))
@@ -187,15 +191,13 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.alive(600)
 		}, online + ", offline 0 bye"},
 		"beats of a held device end nothing": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(1)
+			w.opened(1)
 			w.rows(beat)
 			w.alive(600)
 			w.rows(closed(1, 0))
 		}, online + ", offline 601 bye"},
 		"a replacement that names it": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.frame(true, false)
 			w.alive(1)
 			w.rows(open(1, 5000, 0))
@@ -203,15 +205,14 @@ func TestAConnectionIsPresentWhileItIsOpenAndItsGatewayIsHeard(t *testing.T) {
 			w.alive(600)
 		}, online},
 		"a replacement that does not": {func(w gatewayWorld) {
-			w.rows(open(1, 0, 0))
-			w.alive(100)
+			w.opened(100)
 			w.frame(true, true)
 			w.alive(600)
 		}, online + ", away 145 silent, offline 400 silent"},
 		"a replacement that began in an earlier life": {func(w gatewayWorld) {
 			w.rows(open(1, 0, 0))
 			w.frame(true, false)
-			w.until(w.now + 20_000)
+			w.until(w.now + 60_000)
 			w.rows(open(1, 0, 0))
 			w.frame(false, true)
 			w.alive(600)

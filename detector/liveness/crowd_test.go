@@ -9,13 +9,19 @@ import (
 )
 
 // crowd writes beats of the users from+1 to to through a gateway, 1,000 a frame.
-func (w *world) crowd(gateway string, from, to int) {
+func (w *world) crowd(gateway string, from, to int) { w.crowds(gateway, from, to, false) }
+
+// drain is crowd through a gateway that drains.
+func (w *world) drain(gateway string, from, to int) { w.crowds(gateway, from, to, true) }
+
+func (w *world) crowds(gateway string, from, to int, draining bool) {
+	head := schemas.FrameHead{Gateway: schemas.GatewayID(gateway), GatewayEpoch: 1, Draining: draining}
 	for first := from; first < to; first += 1000 {
 		rows := make([]schemas.Beat, min(1000, to-first))
 		for i := range rows {
 			rows[i] = schemas.Beat{User: schemas.UserID(first + i + 1), Device: 1, Kind: schemas.Mobile}
 		}
-		w.record(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: schemas.GatewayID(gateway), GatewayEpoch: 1}, rows))
+		w.record(schemas.AppendFrame(nil, head, rows))
 	}
 }
 

@@ -55,6 +55,7 @@ type life struct {
 	end      ending
 	used     bool
 	closedAt schemas.Millis // log time from which on no row comes through it; 0: it goes on, or is heard after its end
+	resumed  schemas.Millis // log time at which it was heard again after it had been lost; 0: it was not
 	leased   bool           // its epoch has a lease
 	begun    schemas.Millis // log time from which on it names all open connections; 0: it does not
 	empty    bool           // it had no devices then, so none can be left unnamed
@@ -147,6 +148,7 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	}
 	if own == nil {
 		own = &epoch{id: known.id, epoch: f.GatewayEpoch}
+		own.life = g.resume(c, own)
 		known.epochs = append(known.epochs, own)
 	} else {
 		if gap := f.Sequence - own.sequence; own.sequence != 0 && gap-1 < 1<<blockBits {
@@ -325,11 +327,16 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 		why, at = silent, c.wall(limit)
 	}
 	l.end, l.lostAt = why, at
-	if why == silent {
+	if why == silent && l.present > 0 {
 		g.silenced += l.present
-		if l.present > 0 {
-			g.mute[l.id]++
-		}
+		g.mutes(l.id, 1)
+	}
+}
+
+// mutes counts lives of a gateway that were lost by silence and have present devices.
+func (g *gateways) mutes(id string, n int) {
+	if g.mute[id] += n; g.mute[id] == 0 {
+		delete(g.mute, id)
 	}
 }
 
@@ -346,6 +353,27 @@ func (g *gateways) close(c *clock, e *epoch, at schemas.Millis) {
 		return cmp.Or(cmp.Compare(o.id, l.id), cmp.Compare(o.epoch, l.epoch), cmp.Compare(o.closedAt, l.closedAt), -1)
 	})
 	g.unplanned = slices.Insert(g.unplanned, i, e.life)
+}
+
+// resume undoes the loss of the last life of e, if that fell silent and its devices have no times to leave yet. 0: there
+// is none.
+func (g *gateways) resume(c *clock, e *epoch) uint16 {
+	i := slices.IndexFunc(g.unplanned, func(n uint16) bool {
+		l := &g.lives[n]
+		return l.epoch == e.epoch && l.end == silent && l.id == e.id
+	})
+	if i < 0 {
+		return 0
+	}
+	number := g.unplanned[i]
+	l := &g.lives[number]
+	if g.silenced -= l.present; l.present > 0 {
+		g.mutes(l.id, -1)
+	}
+	l.end, l.lostAt, l.closedAt, l.resumed, l.returned = ongoing, 0, 0, c.now, 0
+	g.unplanned, g.nextPlan = slices.Delete(g.unplanned, i, i+1), 0
+	g.unheard = min(g.unheard, c.presence()+unsureAfter)
+	return number
 }
 
 // lost reports whether the life had ended at the presence instant p, which is not in the future.
@@ -430,9 +458,7 @@ func (g *gateways) count(r *report, n int) {
 	if l.end == silent {
 		g.silenced += n
 		if l.present == 0 || l.present+n == 0 {
-			if g.mute[l.id] += n; g.mute[l.id] == 0 {
-				delete(g.mute, l.id)
-			}
+			g.mutes(l.id, n)
 		}
 	}
 	l.present += n

@@ -1,7 +1,10 @@
 package liveness
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -57,5 +60,31 @@ func TestAProcessWithALeaseIsLostWhenALaterOneComesAndSilentAfterItsLease(t *tes
 	l, hidden := &w.m.gateways.lives[firstLife], &w.out.Transitions[1]
 	if l.end != outlived || l.lostAt != start+60_000 || l.closedAt != start+126_000 || hidden.LastSeen != start+119_750 {
 		t.Errorf("the first life is %+v, and its user was last seen at %d when hidden", l, hidden.LastSeen-start)
+	}
+}
+
+func TestAGatewayThatIsHeardAgainWithinTheReconnectWindowHasNotBeenLost(t *testing.T) {
+	t.Parallel()
+	settings := Defaults()
+	settings.IdleAfter = 5 * time.Second
+	w := gatewayWorld{newWorld(t, settings)}
+	w.through("g", start, schemas.Beat{User: 2, Device: 8, Kind: schemas.Web, Idle: 60_000})
+	w.opened(20) // of user 1, who uses it
+	w.until(start + 50_000)
+	w.rows()
+	w.until(start + 55_000)
+	w.through("g", start, schemas.Beat{User: 3, Device: 9, Kind: schemas.Web, Idle: 60_000, Age: 6_000})
+	w.alive(100)
+	var unsure []string
+	for _, s := range w.out.Statuses {
+		if s.UnsureSince != 0 || s.UnsureEnded {
+			unsure = append(unsure, fmt.Sprintf("%d %d", s.User, max(0, s.UnsureSince-start)))
+		}
+	}
+	if got := strings.Join(unsure, ", "); got != "1 30000, 2 30000, 1 0, 2 0" {
+		t.Errorf("the statuses with and after unsure_since are %s", got)
+	}
+	if w.changes() != "away 0 first_beat, online 0 first_beat, away 49 first_beat, away 81 devices, away 124 devices" {
+		t.Errorf("users 1 to 3 are %s", w.changes())
 	}
 }

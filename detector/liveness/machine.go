@@ -68,6 +68,7 @@ type Machine struct {
 	lateness        presence
 	reconnectWindow presence
 	held            presence // how much longer devices of the frame may stay: forwarded, or their gateway is lost
+	resumed         stamp    // when the gateway of the frame was heard again after its loss: what is older stays longer
 	ordered         bool     // the rows of the record come in their order: its frame is numbered
 	reach           presence // how far back a report can still matter
 	foresight       presence // how much earlier frames matter for finding duplicates
@@ -100,10 +101,8 @@ type Machine struct {
 	adopting  bool                // no timers are set
 	behind    bool                // limits that are due wait for the next record
 	lossy     *schemas.Checkpoint // of the lossy restart under way; nil: the commit is lost
-	// restartedAt is the log time at the last lossy restart; 0: there was none. heardAgain are users who were unsure
-	// until then, and whose statuses are written with the next record.
+	// restartedAt is the log time at the last lossy restart; 0: there was none.
 	restartedAt schemas.Millis
-	heardAgain  []schemas.UserID
 	scratch     user
 	block       block
 	capture     *capture // under way; nil: none is
@@ -198,7 +197,6 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	from := m.evaluated
 	m.evaluated = max(m.evaluated, m.clock.presence()-m.lateness)
 	m.evaluation = evaluation{x: m.evaluated, from: from, at: -never, batch: m.evaluation.batch[:0]}
-	m.writeHeardAgain()
 	m.evaluate()
 	m.evaluated, m.evaluation.at = m.evaluation.x, m.evaluation.x
 	m.judgeNamed()

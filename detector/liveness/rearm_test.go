@@ -37,8 +37,8 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 		}
 		return changes
 	}
-	t.Run("more gaps than are kept, within one limit", func(t *testing.T) {
-		outages := func(restore bool) string {
+	for name, changes := range map[string]func(t *testing.T, restore bool) string{
+		"more gaps than are kept, within one limit": func(t *testing.T, restore bool) string {
 			p := Defaults()
 			p.AwayTTL = 30 * time.Minute
 			w := newWorld(t, p)
@@ -48,13 +48,8 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 				w.record(schemas.AppendTick(nil))
 			}
 			return again(w, restore, schemas.AppendTick(nil))
-		}
-		if a, b := outages(false), outages(true); a == "" || a != b {
-			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
-		}
-	})
-	t.Run("a beat of somebody idle through a gateway that drains", func(t *testing.T) {
-		drain := func(restore bool) string {
+		},
+		"a beat of somebody idle through a gateway that drains": func(t *testing.T, restore bool) string {
 			p := Defaults()
 			p.IdleAfter = p.OnlineTTL + p.OfflineDebounce + 10*time.Second
 			w := newWorld(t, p)
@@ -75,13 +70,8 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 			upTo(45_400)    // the timer of the first beat is set again, for when the user is unsure
 			beat(0, 10_000) // and idle before that
 			return again(w, restore, drains)
-		}
-		if a, b := drain(false), drain(true); a == "" || a != b {
-			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
-		}
-	})
-	t.Run("a policy that shortens the breaker's stop", func(t *testing.T) {
-		stop := func(restore bool) string {
+		},
+		"a policy that shortens the breaker's stop": func(t *testing.T, restore bool) string {
 			p := Defaults()
 			p.OnlineTTL, p.HeartbeatInterval, p.HeartbeatJitter = 30*time.Second, time.Second, 0
 			p.OfflineDebounce, p.AwayTTL, p.AllowedLateness = 0, 0, 0
@@ -121,9 +111,12 @@ func TestInstantsThatMoveLeaveNoTimerTooLate(t *testing.T) {
 			w.now += 1000
 			w.record(schemas.AppendTick(nil))
 			return again(w, restore, schemas.AppendTick(nil))
-		}
-		if a, b := stop(false), stop(true); a == "" || a != b {
-			t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
-		}
-	})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a, b := changes(t, false), changes(t, true); a == "" || a != b {
+				t.Errorf("user 1 changes so:\n%s\nafter a restore so:\n%s", a, b)
+			}
+		})
+	}
 }

@@ -18,8 +18,8 @@ const all = -1
 // report applies a beat or bye of the user of entry e with the time b that came through a life of a gateway.
 func (m *Machine) report(e uint32, u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
 	at := m.clock.at(b)
-	if armed, counts := m.armedAt(e); !counts || armed <= at || u.holds() {
-		// No limit that a look ahead sees is before the timer, but those of a held device whose gateway was just lost.
+	if armed, counts := m.armedAt(e); !counts || armed <= at || m.mayBeDue(u) {
+		// No limit that a look ahead sees is before the timer, but those of devices that armUnheard has not looked at.
 		m.lookAhead(u, at)
 	}
 	if u.state != schemas.Offline {

@@ -114,7 +114,6 @@ func (m *Machine) EndLossy(latest schemas.Millis) (presumed int) {
 		}
 		m.save(e, u, false)
 	}
-	slices.Sort(m.heardAgain)
 	return presumed
 }
 
@@ -145,22 +144,6 @@ func (m *Machine) presume(u *user) {
 		u.reports = append(u.reports, report{kind: kind, seen: now, active: active})
 	}
 	u.lastSeen = max(u.lastSeen, now)
-	if u.unsureSince != 0 {
-		m.heardAgain = append(m.heardAgain, u.id)
-	}
-}
-
-// writeHeardAgain writes the statuses of users who are not unsure any more since a lossy restart.
-func (m *Machine) writeHeardAgain() {
-	n := min(len(m.heardAgain), m.MostDue)
-	for _, id := range m.heardAgain[:n] {
-		if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
-			u := m.load(e, &m.scratch)
-			m.settleStatus(u)
-			m.save(e, u, false)
-		}
-	}
-	m.heardAgain = m.heardAgain[n:]
 }
 
 // liveEntries yields the entries in use. The body may free the one it is given.

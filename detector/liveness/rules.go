@@ -19,8 +19,10 @@ func (m *Machine) presentUntil(r *report) presence {
 		return never
 	case r.held: // users of lives that were lost are looked for then
 		return max(until, m.clock.at(l.closedAt)+unsureAfter)
-	case l.end == forwarded:
-		return until + m.reconnectWindow // whoever forwards may be gone for a while
+	case l.end == forwarded: // whoever forwards may be gone for a while
+		return until + m.reconnectWindow
+	case r.seen < l.resumed:
+		return max(until, m.clock.at(l.resumed)+unsureAfter) + m.reconnectWindow
 	}
 	return until
 }
@@ -32,7 +34,8 @@ func (m *Machine) activeUntil(r *report) presence {
 	case m.idleAfter == 0 || r.inUse() && closed == 0:
 		return never
 	case r.inUse():
-		return max(m.clock.at(m.lastHeard(r))+m.idleAfter, m.clock.at(closed)+unsureAfter)
+		return max(m.clock.at(m.lastHeard(r))+m.idleAfter, m.clock.at(closed)+unsureAfter,
+			m.gateways.planOf(&m.clock, r.life, m.reconnectWindow))
 	case r.held:
 		return m.clock.at(r.active) + m.idleAfter
 	}
@@ -110,7 +113,7 @@ func (m *Machine) next(u *user) presence {
 			live, limit = true, min(limit, m.leavesAt(u, r))
 		}
 	}
-	if !m.ahead && u.unsureSince == 0 {
+	if !m.ahead {
 		limit = min(limit, m.unsureAt(u))
 	}
 	switch {

@@ -15,7 +15,7 @@ import (
 // the sums. Users come last, because there are so many: a capture writes them while records are applied.
 
 // snapshotForm changes whenever the walk does.
-const snapshotForm = 6
+const snapshotForm = 7
 
 // walk walks over the state of a machine.
 type walk struct {
@@ -76,7 +76,6 @@ func (s *walk) machine(m *Machine) {
 	s.absent(m)
 	s.Flag(&m.behind)
 	snapshot.Number(s.Codec, &m.restartedAt)
-	snapshot.List(s.Codec, &m.heardAgain, func(u *schemas.UserID) { snapshot.Number(s.Codec, u) })
 	s.now, s.users = m.clock.now, s.Length(m.store.live)
 }
 
@@ -123,6 +122,7 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &l.end)
 		s.Flag(&l.used)
 		snapshot.Number(s.Codec, &l.closedAt)
+		snapshot.Number(s.Codec, &l.resumed)
 		snapshot.Number(s.Codec, &l.begun)
 		snapshot.Number(s.Codec, &l.wait)
 		snapshot.Number(s.Codec, &l.spread)

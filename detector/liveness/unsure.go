@@ -35,9 +35,20 @@ func (m *Machine) unheardFrom(u *user) presence {
 	return from
 }
 
-// unsureAt is when a status says that u is unheard, if it does not yet.
+// unsureAt is when a status says that u is unheard, if it does not yet, or is not any more, since a gateway was heard
+// again or the detector restarted without a snapshot.
 func (m *Machine) unsureAt(u *user) presence {
-	return min(m.unheardFrom(u), never-unsureAfter) + unsureAfter
+	from := never - unsureAfter
+	if u.unsureSince == 0 {
+		from = min(from, m.unheardFrom(u))
+	}
+	for i := 0; i < len(u.reports) && u.unsureSince != 0; i++ {
+		r := &u.reports[i]
+		if l := &m.gateways.lives[r.life]; r.live() && l.lostAt == 0 {
+			from = min(from, m.clock.at(max(r.seen, l.resumed)))
+		}
+	}
+	return from + unsureAfter
 }
 
 // updateUnsure notes that a user is unheard for long enough, or not any more.
@@ -52,16 +63,14 @@ func (m *Machine) updateUnsure(u *user) {
 	}
 }
 
-// armUnheard sets the timers of users whose gateways were lost, which is no record of theirs.
+// armUnheard sets the timers of users whose gateways were lost or heard again, which is no record of theirs.
 func (m *Machine) armUnheard() {
 	m.gateways.unheard = never
 	for e := range m.liveEntries() {
 		h := m.store.hot(e)
-		if h.flags&flagMany == 0 && (h.flags&flagPresent == 0 || m.gateways.lives[h.life].closedAt == 0) {
-			continue
-		}
-		if u := m.load(e, &m.scratch); u.unsureSince == 0 {
-			m.arm(e, u, true)
+		l := &m.gateways.lives[h.life] // of no matter with flagMany
+		if h.flags&flagMany != 0 || h.flags&flagPresent != 0 && (l.closedAt != 0 || l.resumed != 0) {
+			m.arm(e, m.load(e, &m.scratch), true)
 		}
 	}
 }

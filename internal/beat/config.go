@@ -27,6 +27,9 @@ type Config struct {
 	// AliveInterval is how often the gateway says that it is there [1.5s], while it has devices. The detector expects
 	// it every 2 s.
 	AliveInterval time.Duration
+	// ReportAgainAfter is how long the gateway may not have been heard before open connections are reported again
+	// [five alive intervals]. Shorter than the detector's gateway_silence and reconnect_window together.
+	ReportAgainAfter time.Duration
 	// ActiveAfterIdle: a device that is touched for the first time in so long is reported at once
 	// [1m]. At most the detector's idle_after.
 	ActiveAfterIdle time.Duration
@@ -59,6 +62,7 @@ func (c Config) WithDefaults() Config {
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, 15*time.Second)
 	c.FlushInterval = cmp.Or(c.FlushInterval, time.Second)
 	c.AliveInterval = cmp.Or(c.AliveInterval, 1500*time.Millisecond)
+	c.ReportAgainAfter = cmp.Or(c.ReportAgainAfter, 5*c.AliveInterval)
 	c.ActiveAfterIdle = cmp.Or(c.ActiveAfterIdle, time.Minute)
 	c.ForgetAfter = cmp.Or(c.ForgetAfter, max(time.Minute, 4*c.HeartbeatInterval))
 	c.AppendTimeout = cmp.Or(c.AppendTimeout, 5*time.Second)
@@ -94,6 +98,8 @@ func (c Config) Under(p schemas.Policy, tenants map[string]*schemas.Policy) Conf
 			activeAfterIdle = min(activeAfterIdle, p.IdleAfter)
 		}
 	}
+	// Three quarters and a half, so that the detector has time to read that the gateway is heard again.
+	c.ReportAgainAfter = cmp.Or(c.ReportAgainAfter, p.GatewaySilence*3/4+p.ReconnectWindow/2)
 	c.ForgetAfter = cmp.Or(c.ForgetAfter, forgetAfter)
 	c.NameAfter = cmp.Or(c.NameAfter, nameAfter)
 	c.ActiveAfterIdle = cmp.Or(c.ActiveAfterIdle, activeAfterIdle)
@@ -114,6 +120,7 @@ func (c Config) Validate() error {
 	all.Field(c.AppendTimeout < 0, "gateway.append_timeout", "must be positive")
 	all.Field(c.AliveInterval < 0 || c.AliveInterval+aliveCheck > 2*time.Second, "gateway.alive_interval",
 		"must be positive and at most 1.75s, because the detector expects a frame every 2s")
+	all.Field(c.ReportAgainAfter < 0, "gateway.report_again_after", "must be positive")
 	all.Field(c.ForgetAfter < 2*c.HeartbeatInterval, "gateway.forget_after", "must be at least two heartbeat intervals")
 	all.Field(c.MaxDevices < 1, "gateway.max_devices", "must be positive")
 	return all.Err()

@@ -64,7 +64,7 @@ func TestTheSettingsOfAGatewayAreThoseOfItsPolicies(t *testing.T) {
 	calm.HeartbeatInterval, calm.OnlineTTL, calm.AwayTTL = time.Minute, 3*time.Minute, 10*time.Minute
 	policies := map[string]*schemas.Policy{"calm": &calm}
 	config := beat.Config{}.Under(pipeline, policies)
-	if config.ForgetAfter != 4*time.Minute || config.HeartbeatInterval != pipeline.HeartbeatInterval || config.Intervals["calm"] != time.Minute {
+	if config.ForgetAfter != 4*time.Minute || config.ReportAgainAfter != 22500*time.Millisecond || config.HeartbeatInterval != pipeline.HeartbeatInterval || config.Intervals["calm"] != time.Minute {
 		t.Errorf("the settings are %+v", config)
 	}
 	if own := (beat.Config{HeartbeatInterval: time.Second, ForgetAfter: time.Hour}).Under(pipeline, policies); own.Intervals != nil || own.ForgetAfter != time.Hour {

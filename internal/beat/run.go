@@ -108,14 +108,11 @@ func (b *Buffer) hasDevices() (has bool) {
 	return has
 }
 
-// longestGap is how many alive intervals may lie between two acknowledged frames; see aliveCheck.
-const longestGap = 5
-
 // settleAlive takes Kafka's answer to a frame that was sent at an instant. Between the frames before and after a gap
 // there may be more time than between their answers.
 func (b *Buffer) settleAlive(sent time.Duration) {
 	now := b.now()
-	if before := time.Duration(b.aliveWritten.Swap(int64(sent))); now-before > longestGap*b.cfg.AliveInterval {
+	if before := time.Duration(b.aliveWritten.Swap(int64(sent))); now-before > b.cfg.ReportAgainAfter {
 		b.each(func(s *shard) { s.queue.ReportAgain(now) })
 	}
 }

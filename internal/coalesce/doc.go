@@ -19,8 +19,8 @@
 // erased users: of more in five minutes, it lets all its devices name their users once.
 //
 // A device whose connection is open reports only what changes: that it is in use or idle, its bye, its loss. Its report
-// is not removed, but told again: after a gap in the frames, with the next beat after an erasure of its user, and every two
-// to three minutes.
+// is not removed, but told again: after a gap in the frames, with the next beat after an erasure of its user, and every 30
+// to 45 minutes.
 //
 // The package is pure: time is an argument, and there is no goroutine and no lock.
 package coalesce

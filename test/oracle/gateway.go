@@ -104,6 +104,7 @@ type life struct {
 	end       ending
 	endedAt   schemas.Millis // log time at which it ended
 	closedAt  schemas.Millis // log time from which on no frame continues it
+	resumed   schemas.Millis // log time at which it was heard again although it had been lost; 0: never
 	planned   bool           // the reports of its cohort have times to leave:
 	wait      millis         // the first of them so long after the reconnect window,
 	spread    int64          // and all within so many microseconds
@@ -144,7 +145,7 @@ func (w *world) hear(f *frame) (*life, bool) {
 	}
 	own := w.gateway(&f.Frame)
 	if own == nil && !crowded {
-		own = &gateway{id: of.id, epoch: of.epoch}
+		own = &gateway{id: of.id, epoch: of.epoch, life: w.resume(of)}
 		w.gateways = append(w.gateways, own)
 	}
 	if f.Leased && own != nil {
@@ -178,6 +179,18 @@ func (w *world) hear(f *frame) (*life, bool) {
 		w.lose(own, byEpoch)
 	}
 	return own.life, true
+}
+
+// resume undoes the loss by silence of a life of the process, unless its reports have times to leave; nil: there is none.
+func (w *world) resume(of origin) *life {
+	for i, l := range w.lost {
+		if l.of == of && l.end == bySilence && l.closedAt != 0 && !l.planned {
+			l.end, l.endedAt, l.closedAt, l.resumed = ongoing, 0, 0, w.now
+			w.lost = slices.Delete(w.lost, i, i+1)
+			return l
+		}
+	}
+	return nil
 }
 
 // gateway is what is remembered of the gateway and epoch of f; nil: nothing.
@@ -267,7 +280,7 @@ func (w *world) plans() (next []*life, limit millis) {
 		if l.planned || l.closedAt == 0 {
 			continue
 		}
-		at := max(w.over(l), w.presence(w.policyFrom))
+		at := w.planOf(l)
 		if at < limit {
 			next, limit = nil, at
 		}
@@ -280,6 +293,9 @@ func (w *world) plans() (next []*life, limit millis) {
 	})
 	return next, limit
 }
+
+// planOf is when the reports of l get their times to leave.
+func (w *world) planOf(l *life) millis { return max(w.over(l), w.presence(w.policyFrom)) }
 
 // over is when the reconnect window of l ends, or when frames do not continue it any more.
 func (w *world) over(l *life) millis {

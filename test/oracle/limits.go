@@ -13,8 +13,11 @@ const never = millis(1<<63 - 1)
 
 func (w *world) presentUntil(u *user, r *report) millis {
 	until := w.presence(r.vouched()) + w.of(u).present
-	if r.life != nil && r.life.forwarded {
+	switch {
+	case r.life != nil && r.life.forwarded:
 		return until + w.window
+	case !r.held && r.seen < r.resumed():
+		return max(until, w.presence(r.resumed())+1000) + w.window
 	}
 	return w.holds(r, r.held, until)
 }
@@ -69,7 +72,7 @@ func (w *world) activeUntil(u *user, r *report) millis {
 		return never
 	}
 	if r.inUse() {
-		return w.holds(r, true, w.presence(r.vouched())+idleAfter)
+		return w.holds(r, true, max(w.presence(r.vouched())+idleAfter, w.planOf(r.life)))
 	}
 	return w.touched(r) + idleAfter
 }
@@ -154,9 +157,12 @@ func (w *world) limits(u *user) []millis {
 	for _, r := range u.reports {
 		limits = append(limits, w.leaves(u, r))
 	}
-	if !w.ahead && u.unsureSince == 0 {
-		if from := w.unheardFrom(u); from != never {
-			limits = append(limits, from+unsureAfter)
+	if from := w.unheardFrom(u); !w.ahead && u.unsureSince == 0 && from != never {
+		limits = append(limits, from+unsureAfter)
+	}
+	for _, r := range u.reports {
+		if !w.ahead && u.unsureSince != 0 && (r.life == nil || r.life.lasts || r.life.end == ongoing) {
+			limits = append(limits, w.presence(max(r.seen, r.resumed()))+unsureAfter)
 		}
 	}
 	for _, b := range u.byes {

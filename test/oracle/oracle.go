@@ -125,7 +125,6 @@ type world struct {
 	shown       map[schemas.UserID]schemas.Millis // when users who had hidden showed again
 	kept        uint32                            // the log epoch that a record of the status topic names; 0: none does
 	restartedAt schemas.Millis                    // the log time at the last lossy restart
-	heardAgain  []*user                           // who were unsure until then
 	gateways    []*gateway
 	lifeless    map[lifeless]*life
 	numbered    []numbered
@@ -189,7 +188,6 @@ func (w *world) record(index int) {
 	}
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
 	w.reach(w.before)
-	w.writeHeardAgain()
 	before := len(w.out)
 	named := w.takeNames(&f)
 	w.most = cmp.Or(w.log.MostDue, 10_000)

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -163,12 +162,8 @@ func (w *world) adopt() {
 // presume gives reports to users who are present: of the kinds in their statuses, heard now.
 func (w *world) presume() {
 	for _, id := range w.ids() {
-		u := w.users[id]
-		if u.state != schemas.Offline {
+		if u := w.users[id]; u.state != schemas.Offline {
 			w.presumeReports(u)
-		}
-		if u.unsureSince != 0 {
-			w.heardAgain = append(w.heardAgain, u)
 		}
 	}
 }
@@ -186,13 +181,4 @@ func (w *world) presumeReports(u *user) {
 		u.reports = append(u.reports, &report{kind: kind, seen: w.now, told: w.now, idle: idle})
 	}
 	u.lastSeen = max(u.lastSeen, w.now)
-}
-
-// writeHeardAgain writes the statuses of users who are not unsure any more since a lossy restart.
-func (w *world) writeHeardAgain() {
-	n := min(len(w.heardAgain), cmp.Or(w.log.MostDue, 10_000))
-	for _, u := range w.heardAgain[:n] {
-		w.write(u)
-	}
-	w.heardAgain = w.heardAgain[n:]
 }

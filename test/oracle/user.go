@@ -22,6 +22,14 @@ type report struct {
 // inUse reports whether the person uses the device as long as its gateway is heard.
 func (r *report) inUse() bool { return r.held && r.idle == 0 }
 
+// resumed is when the gateway of r was heard again after its loss; 0: never.
+func (r *report) resumed() schemas.Millis {
+	if r.life == nil {
+		return 0
+	}
+	return r.life.resumed
+}
+
 // vouched is seen, or the last frame of the gateway that holds the device.
 func (r *report) vouched() schemas.Millis {
 	if r.held {

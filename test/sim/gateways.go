@@ -42,8 +42,12 @@ const (
 	flushInterval = second
 	aliveInterval = 1500
 	quiet         = 4 * second // after which a lease ends
-	longestGap    = 5 * aliveInterval
 )
+
+// longestGap is how long no frame may have come before a gateway tells of its connections again.
+func (w *world) longestGap() int64 {
+	return (w.h.Settings.GatewaySilence*3/4 + w.h.Settings.ReconnectWindow/2).Milliseconds()
+}
 
 // open starts the process of gateway i; it replaces the one before.
 func (w *world) open(i int) {
@@ -69,7 +73,7 @@ func (w *world) flush(g *gateway) {
 		return
 	}
 	if g.inTopic && w.now >= w.brokerDown {
-		if w.now-g.heard > longestGap {
+		if w.now-g.heard > w.longestGap() {
 			w.tellAgain(g)
 		}
 		g.heard = w.now
@@ -94,7 +98,7 @@ func (w *world) send(g *gateway, draining bool) {
 	g.sequence++
 	r.Sequence = g.sequence
 	gap := w.now - g.spoke
-	if g.unsent, g.spoke = nil, w.now; gap > longestGap && !g.inTopic {
+	if g.unsent, g.spoke = nil, w.now; gap > w.longestGap() && !g.inTopic {
 		w.tellAgain(g)
 	}
 	write := func() { w.append(r) }
