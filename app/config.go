@@ -139,7 +139,8 @@ func Defaults() Config {
 func (c *Config) settle(partitions int32) {
 	c.Ingest.Partitions = partitions
 	c.Ingest.GatewayID = schemas.GatewayID("ingest-" + c.Instance)
-	c.Ingest.HeartbeatInterval, c.Ingest.ForgetAfter, c.Ingest.NameAfter, c.Ingest.ActiveAfterIdle = 0, 0, 0, 0
+	i := &c.Ingest
+	i.HeartbeatInterval, i.ForgetAfter, i.NameAfter, i.ActiveAfterIdle, i.ReportAgainAfter = 0, 0, 0, 0, 0
 	c.Ingest.Config = c.Ingest.Under(c.Policy, c.Tenants)
 	c.Ingest.HTTP.MaxDevices = c.Policy.MaxDevices
 	c.Ingest.Sockets.HeartbeatJitter = c.Policy.HeartbeatJitter

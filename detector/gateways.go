@@ -103,15 +103,11 @@ func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.
 			if !known || h.epoch == p.Epoch {
 				silent = min(g.now-h.at, GatewaysSince)
 			}
-			if still && h.epoch < p.Epoch {
-				if !p.Leased {
-					write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true})
-				}
-			} else if heard && h.epoch == p.Epoch {
-				if !p.Leased || p.Draining != h.draining {
-					write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true, Draining: h.draining})
-				}
-			} else if p.Leased && silent >= quiet {
+			presumed, runs := still && h.epoch < p.Epoch, heard && h.epoch == p.Epoch
+			switch {
+			case presumed && !p.Leased, runs && (!p.Leased || p.Draining != h.draining):
+				write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true, Draining: runs && h.draining})
+			case !presumed && !runs && p.Leased && silent >= quiet:
 				write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, LeaseEnded: silent})
 			}
 		}

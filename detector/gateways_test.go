@@ -102,6 +102,23 @@ func TestTheOwnerTellsAPartitionWhatChangesInTheLeasesOfItsGateways(t *testing.T
 	l.wants("false false 4000")
 }
 
+// Also where the partition has forgotten all frames of the gateway.
+func TestAProcessThatIsHeardAgainBeforeItsDevicesLeaveGetsALease(t *testing.T) {
+	t.Parallel()
+	for _, seconds := range []int{20, 200} {
+		l := newLeases(t)
+		policy := schemas.DefaultPolicy()
+		policy.ReconnectWindow = 10 * time.Minute
+		l.write(schemas.AppendPolicy(nil, policy))
+		alive := schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at}
+		l.write(schemas.AppendFrame(nil, alive, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Connection: 1}}))
+		l.pass(seconds)
+		l.take(schemas.AppendFrame(nil, alive, nil))
+		l.pass(1)
+		l.wants("true false 0")
+	}
+}
+
 func TestNoLeaseEndsWhileTheTopicOfGatewaysStandsStill(t *testing.T) {
 	t.Parallel()
 	l := newLeases(t)

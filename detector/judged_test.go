@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -90,10 +91,7 @@ func TestAPipelineWithoutNamesRefusesPoliciesOfTenants(t *testing.T) {
 func TestRulesOfAPartitionThatCannotBeUsedAreADeadLetterAndThoseBeforeCount(t *testing.T) {
 	ann := schemas.Name{Tenant: "acme", Text: "ann"}
 	changed := func(value []byte, change func(*schemas.PartitionRules)) []byte {
-		p, err := schemas.DecodePartitionRules(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(schemas.DecodePartitionRules(value))(t)
 		change(p)
 		return p.Encode()
 	}

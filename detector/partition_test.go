@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/signing"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -123,11 +124,7 @@ func (l *log) transitions() []*schemas.Transition {
 	var all []*schemas.Transition
 	for _, o := range l.out.Records {
 		if o.Topic == schemas.Transitions {
-			tr, err := schemas.DecodeTransition(o.Value)
-			if err != nil {
-				l.t.Fatal(err)
-			}
-			all = append(all, tr)
+			all = append(all, must.Get(schemas.DecodeTransition(o.Value))(l.t))
 		}
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/snapshot"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -26,11 +27,7 @@ func (l *log) replay(tr *schemas.Transition, logStart int64) (*Replayed, error) 
 // changes are all that was published.
 func (l *log) changes() (all []*schemas.Transition) {
 	for _, r := range l.published {
-		tr, err := schemas.DecodeTransition(r.Value)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		all = append(all, tr)
+		all = append(all, must.Get(schemas.DecodeTransition(r.Value))(l.t))
 	}
 	return all
 }

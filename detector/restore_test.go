@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -117,10 +118,7 @@ func TestAStatusIsUnsureSinceAnInstantOfItsLogWhateverTheDate(t *testing.T) {
 // forged is the status in value with something changed.
 func forged(t *testing.T, value []byte, change func(*schemas.Status)) []byte {
 	t.Helper()
-	s, err := schemas.DecodeStatus(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(schemas.DecodeStatus(value))(t)
 	change(s)
 	return s.Append(nil)
 }

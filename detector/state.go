@@ -16,22 +16,14 @@ var errState = errors.New("the snapshot cannot be read: it is cut off, damaged, 
 // Digest is the same for the same state, whoever came to it, whatever its layout in memory.
 func (p *Partition) Digest() [sha256.Size]byte {
 	var s snapshot.Codec
-	p.head(&s)
-	p.machine.Walk(&s)
-	if p.names != nil {
-		p.names.walk(&s)
-	}
+	p.walk(&s)
 	return sha256.Sum256(s.Bytes)
 }
 
 // load brings the partition to the state of a snapshot. After an error it is not to be used.
 func (p *Partition) load(state []byte) error {
 	s := snapshot.Codec{Reading: true, Bytes: state}
-	p.head(&s)
-	p.machine.Walk(&s)
-	if p.names != nil {
-		p.names.walk(&s)
-	}
+	p.walk(&s)
 	if !s.Done() {
 		return errState
 	}
@@ -39,6 +31,14 @@ func (p *Partition) load(state []byte) error {
 		p.countTenants()
 	}
 	return nil
+}
+
+func (p *Partition) walk(s *snapshot.Codec) {
+	p.head(s)
+	p.machine.Walk(s)
+	if p.names != nil {
+		p.names.walk(s)
+	}
 }
 
 // head is what is not in the machine, nor in the table of names.

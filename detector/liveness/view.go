@@ -80,10 +80,22 @@ type Process struct {
 	Leased, Draining bool // Draining: by its lease
 }
 
-// Gateways calls yield with the processes of each gateway, in any order. The slice is valid until yield returns.
+// Gateways calls yield with the processes of each gateway, in any order. Of one that has none any more it is the newest
+// that may go on: a lease has it go on. The slice is valid until yield returns.
 func (m *Machine) Gateways(yield func(schemas.GatewayID, []Process) bool) {
+	g := &m.gateways
 	var processes []Process
-	for id, known := range m.gateways.known {
+	for i, n := range g.unplanned {
+		l, known := &g.lives[n], g.known[g.lives[n].id]
+		newest := i+1 == len(g.unplanned) || g.lives[g.unplanned[i+1]].id != l.id
+		if newest && l.end == silent && (known == nil || len(known.epochs) == 0) {
+			processes = append(processes[:0], Process{Epoch: l.epoch})
+			if !yield(schemas.GatewayID(l.id), processes) {
+				return
+			}
+		}
+	}
+	for id, known := range g.known {
 		processes = processes[:0]
 		for _, e := range known.epochs {
 			processes = append(processes, Process{e.epoch, e.leased, e.leased && e.draining})

@@ -54,6 +54,7 @@ type Buffer struct {
 	aliveSent     time.Duration   // the last frame that says that the gateway is there; of the goroutine that sends
 	aliveInFlight atomic.Bool
 	aliveWritten  atomic.Int64 // nanoseconds since started: the newest acknowledged one
+	reportAgain   atomic.Int64 // Config.ReportAgainAfter
 }
 
 // shard is one partition.
@@ -84,6 +85,7 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 		wake:      make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
 	}
 	b.epoch = schemas.MillisOf(b.started)
+	b.reportAgain.Store(int64(cfg.ReportAgainAfter))
 	b.devices = NewRegistry(b)
 	b.base, b.giveUp = context.WithCancel(context.Background())
 	share := cfg.MaxDevices / int(cfg.Partitions)
@@ -102,10 +104,11 @@ func rulesOf(cfg *Config) coalesce.Rules {
 		ForgetAfter: cfg.ForgetAfter, NameAfter: cfg.NameAfter, NameAlways: cfg.NameAlways}
 }
 
-// Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle, ForgetAfter and NameAfter of cfg, as after a
-// change of the detector's policy.
+// Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle, ReportAgainAfter, ForgetAfter and NameAfter of cfg, as
+// after a change of the detector's policy.
 func (b *Buffer) Follow(cfg Config) {
 	cfg = cfg.WithDefaults()
+	b.reportAgain.Store(int64(cfg.ReportAgainAfter))
 	b.each(func(s *shard) {
 		s.queue.Follow(b.now(), rulesOf(&cfg))
 	})

@@ -130,16 +130,18 @@ func TestAGatewayWithUsersSaysThatItIsThereEvery2s(t *testing.T) {
 
 func TestOpenConnectionsAreToldAgainAfterAGapInWhichTheGatewayMayBeLost(t *testing.T) {
 	t.Parallel()
-	for gap, want := range map[time.Duration]int{5 * time.Second: 1, 11 * time.Second: 2} {
+	for of, want := range map[struct{ gap, allowed time.Duration }]int{
+		{5 * time.Second, 0}: 1, {11 * time.Second, 0}: 2, {11 * time.Second, 20 * time.Second}: 1} {
 		inBubble(t, func(g gateway) {
+			g.Follow(beat.Config{ReportAgainAfter: of.allowed})
 			must.Do(t, g.Hold(1, nil, 7, schemas.Mobile, 0))
 			pass(20 * time.Second)
 			g.log.Refuse(errors.New("no"), schemas.Gateways)
-			pass(gap)
+			pass(of.gap)
 			g.log.Refuse(nil)
 			pass(5 * time.Second)
 			if rows := len(g.log.Beats()); rows != want {
-				t.Errorf("%d rows after a gap of %s, want %d", rows, gap, want)
+				t.Errorf("%d rows after a gap of %s, %s allowed, want %d", rows, of.gap, of.allowed, want)
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func (b *Buffer) hasDevices() (has bool) {
 // there may be more time than between their answers.
 func (b *Buffer) settleAlive(sent time.Duration) {
 	now := b.now()
-	if before := time.Duration(b.aliveWritten.Swap(int64(sent))); now-before > b.cfg.ReportAgainAfter {
+	if before := time.Duration(b.aliveWritten.Swap(int64(sent))); now-before > time.Duration(b.reportAgain.Load()) {
 		b.each(func(s *shard) { s.queue.ReportAgain(now) })
 	}
 }

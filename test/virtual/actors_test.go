@@ -92,6 +92,18 @@ func (w *world) try(method, url string, body any) (int, []byte) {
 	return w.send(ctx, method, url, body)
 }
 
+// metricIs checks a metric without labels.
+func (w *world) metricIs(want, name string, of ...*process) {
+	w.Helper()
+	for _, p := range of {
+		_, text := w.ask(http.MethodGet, p.admin+"/metrics", nil)
+		_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
+		if got, _, _ := strings.Cut(rest, "\n"); got != want {
+			w.Errorf("%s: %s is %s, not %s", p.name, name, got, want)
+		}
+	}
+}
+
 // send sends a request. A status of 0 is none, and the text is why.
 func (w *world) send(ctx context.Context, method, url string, body any) (int, []byte) {
 	var content io.Reader

@@ -1,8 +1,6 @@
 package virtual
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -55,9 +53,7 @@ func (c *crowds) cutOff(all bool) *kfake.FaultHandle {
 // open checks in how many partitions the breaker is open.
 func (c *crowds) open(want string) {
 	c.w.Helper()
-	if _, text := c.w.ask(http.MethodGet, c.p.admin+"/metrics", nil); !strings.Contains(string(text), "\nstillhere_detector_breaker_open_partitions "+want+"\n") {
-		c.w.Errorf("the breaker is not open in %s partitions", want)
-	}
+	c.w.metricIs(want, "stillhere_detector_breaker_open_partitions", c.p)
 }
 
 // changed checks how many changes were published.

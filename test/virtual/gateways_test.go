@@ -80,6 +80,30 @@ func TestScenario22ARollingRestartOfIngestPublishesNothing(t *testing.T) {
 	})
 }
 
+// The owner cannot hear gateways for longer than gateway_silence and less than the reconnect window: it ends their
+// leases, and begins them again. Nothing is told again meanwhile.
+func TestConnectionsStayWhoseGatewaysTheOwnerDoesNotHearForAWhile(t *testing.T) {
+	long(t)
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		p := w.startAll()["ingest"] // in one process, frames that are refused hold up the ticks
+		for user := schemas.UserID(1); user <= 20; user++ {
+			defer w.connect(p.base, user, 1, "mobile").lose()
+		}
+		time.Sleep(time.Minute)
+		for range 2 {
+			cut := (&crowds{w: w}).cutOff(false)
+			time.Sleep(15 * time.Second)
+			cut.Remove()
+			time.Sleep(2 * time.Minute)
+		}
+		w.metricIs("20", "stillhere_ingest_beats_written_total", p)
+		users := byUser(w.likeTheOracle())
+		for user := schemas.UserID(1); user <= 20; user++ {
+			w.only(users, user, schemas.Online)
+		}
+	})
+}
+
 // balancer knows the processes of ingest that take sockets now.
 type balancer struct {
 	mu     sync.Mutex

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -35,17 +34,12 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 				}
 			}
 		}
-		differs := func(want string) {
-			w.Helper()
-			if _, text := w.ask(http.MethodGet, in.admin+"/metrics", nil); !strings.Contains(string(text), "\nstillhere_policy_differs "+want+"\n") {
-				w.Errorf("stillhere_policy_differs is not %s", want)
-			}
-		}
+		const differs = "stillhere_policy_differs"
 		beat(60, open)
 		if got := open.hellos(); len(got) != 1 || !strings.Contains(got[0], `"heartbeat_interval_ms":15000`) {
 			w.Fatalf("before the change the socket hears %q", got)
 		}
-		differs("0")
+		w.metricIs("0", differs, in)
 
 		after := before
 		after.HeartbeatInterval = 5 * time.Second
@@ -54,7 +48,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 		if got := open.hellos(); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":5000`) {
 			w.Errorf("a minute after the change the socket has heard %q", got)
 		}
-		differs("1") // its flags ask for the interval before
+		w.metricIs("1", differs, in) // its flags ask for the interval before
 		next := w.connect(in.base, 2, 7, "web")
 		beat(30, open, next)
 		if got := next.hellos(); len(got) != 1 || !strings.Contains(got[0], `"heartbeat_interval_ms":5000`) {
@@ -66,7 +60,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 		if got := next.hellos(); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":15000`) {
 			w.Errorf("a minute after it was changed back the socket has heard %q", got)
 		}
-		differs("0")
+		w.metricIs("0", differs, in)
 		open.leave()
 		next.leave()
 	})
@@ -179,16 +173,9 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneI
 		if policy.Divided(inForce()) == nil {
 			w.Fatal("the two detectors have not begun with two policies")
 		}
-		differs := func(want string, of ...*process) {
-			w.Helper()
-			for _, p := range of {
-				if _, text := w.ask(http.MethodGet, p.admin+"/metrics", nil); !strings.Contains(string(text), "\nstillhere_policy_differs "+want+"\n") {
-					w.Errorf("%s: stillhere_policy_differs is not %s", p.name, want)
-				}
-			}
-		}
+		const differs = "stillhere_policy_differs"
 		time.Sleep(2 * time.Minute)
-		differs("1", a, b, in)
+		w.metricIs("1", differs, a, b, in)
 		mend, _ := policy.Newest(inForce())
 		command := "stillhere policy set online_ttl=" + mend.OnlineTTL.String()
 		if n := said.count("partitions go by different policies", command); n != 3 {
@@ -206,8 +193,8 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneI
 		if mend.OnlineTTL == 50*time.Second {
 			same, other = b, a
 		}
-		differs("0", same, in)
-		differs("1", other) // its flags ask for the other policy
+		w.metricIs("0", differs, same, in)
+		w.metricIs("1", differs, other) // its flags ask for the other policy
 		if n := said.count("all partitions go by one policy again"); n != 3 {
 			w.Errorf("%d of 3 processes say that it is over", n)
 		}
