@@ -8,7 +8,7 @@ import (
 )
 
 // scopes are those that the endpoints ask for. An endpoint below /presence/ or /console/api/ that is not listed asks for
-// presence:admin, so that a new one is closed until it is listed.
+// presence:admin or, below /console/api/, where nothing acts, presence:observe: a new one is closed until it is listed.
 var scopes = map[string]string{
 	"POST /presence/heartbeats":          auth.Beat,
 	"POST /presence/connections":         auth.Beat,
@@ -41,11 +41,14 @@ func needOf(mux *http.ServeMux) func(*http.Request) auth.Need {
 		if none {
 			path = r.URL.Path
 		}
+		console := strings.HasPrefix(path, "/console/api/")
 		switch {
-		case !strings.HasPrefix(path, "/presence/") && !strings.HasPrefix(path, "/console/api/"):
+		case !strings.HasPrefix(path, "/presence/") && !console:
 			return auth.Need{Public: true}
 		case none:
 			return auth.Need{}
+		case console:
+			return auth.Need{Scope: auth.Observe}
 		}
 		return auth.Need{Scope: auth.Admin}
 	}

@@ -34,6 +34,8 @@ func (f *feedFilter) wants(t *schemas.Transition) bool {
 	switch {
 	case f.text && !f.has(t.Name):
 		return false
+	case f.offline && (t.Visibility == schemas.Nobody || t.Cause == schemas.VisibilityChange):
+		return false
 	case t.Visibility == schemas.Nobody && t.Cause != schemas.VisibilityChange && !f.admin:
 		return false // of a hidden user others see the hide alone
 	case f.conceals(t) && f.state != 0:

@@ -134,7 +134,7 @@ func (s *Server) answering(within time.Duration, answer func(ctx context.Context
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), within)
 		defer cancel()
-		body, err := s.checked(ctx, r, answer)
+		body, err := answer(ctx, r)
 		if err != nil {
 			s.refuse(w, r, err)
 			return
@@ -154,21 +154,6 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, body any) {
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
 	_, _ = w.Write(append(text, '\n')) // an error means that the client disconnected
-}
-
-func (s *Server) checked(ctx context.Context, r *http.Request, answer func(context.Context, *http.Request) (any, error)) (any, error) {
-	if err := s.allowed(r); err != nil {
-		return nil, err
-	}
-	return answer(ctx, r)
-}
-
-// allowed refuses requests without the scope, should they have passed the guard.
-func (s *Server) allowed(r *http.Request) error {
-	if s.Config.Auth.On() && !s.IsAdmin(r) {
-		return web.Refuse(http.StatusForbidden, "insufficient_scope", "", "the token lacks the scope presence:admin")
-	}
-	return nil
 }
 
 // statusOf is the status by which err is answered, and the error to show.
@@ -236,6 +221,8 @@ type audience struct {
 	tenant string // unless all
 	bound  bool   // the sender may see one tenant alone
 	admin  bool   // the sender sees hidden users
+	// offline: to the sender, who does not, they look offline. They are in no list, and no change says that they hid.
+	offline bool
 }
 
 func (s *Server) audienceOf(r *http.Request) (audience, error) {
@@ -245,6 +232,7 @@ func (s *Server) audienceOf(r *http.Request) (audience, error) {
 		err = schemas.CheckTenant("tenant", tenant)
 	}
 	a := audience{tenant: tenant, bound: ingest.IsBound(r), admin: s.IsAdmin(r)}
+	a.offline = s.Config.HiddenOffline && !a.admin
 	a.all = !r.URL.Query().Has("tenant") && !a.bound
 	return a, err
 }
@@ -275,6 +263,7 @@ func (s *Server) me(_ context.Context, r *http.Request) (any, error) {
 	answer := struct {
 		IDs           string  `json:"ids"`
 		Authenticated bool    `json:"authenticated"`
+		Acts          bool    `json:"acts"` // may hide, show, export and erase users
 		User          *string `json:"user"`
 		Tenant        *string `json:"tenant"`
 		Version       string  `json:"version"`
@@ -282,7 +271,7 @@ func (s *Server) me(_ context.Context, r *http.Request) (any, error) {
 		Partitions    int32   `json:"partitions"`
 		Mode          string  `json:"mode"`
 	}{IDs: cmp.Or(s.Config.Kafka.IDs, "int"), Version: s.Config.Version, Commit: cmp.Or(s.Config.Commit, "unknown"),
-		Partitions: s.Partitions, Mode: s.mode}
+		Partitions: s.Partitions, Mode: s.mode, Acts: !s.Config.Auth.On() || s.IsAdmin(r)}
 	if c := ingest.CallerOf(r.Context()); c != nil {
 		answer.Authenticated = true
 		if c.User != 0 {

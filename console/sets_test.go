@@ -46,6 +46,7 @@ func TestTheListHasWhoIsPresentOrHiddenInTheOrderAskedFor(t *testing.T) {
 		"10:online 100:online":                           {audience: everyone, by: "user_id", prefix: "10"},
 		"10:online 100:online ":                          {audience: everyone, by: "user_id", states: "online"},
 		"7:hidden 8:hidden":                              {audience: everyone, by: "user_id", states: "hidden"},
+		"9:away 10:online 100:online":                    {audience: audience{all: true, offline: true}, by: "user_id"},
 		"7:online 8:offline":                             {audience: admin, by: "user_id", states: "hidden"},
 		"8:offline 9:away":                               {audience: admin, by: "user_id", states: "offline,away"},
 		"9:away 7:hidden 8:hidden 10:online 100:online":  {audience: everyone, by: "state"},
@@ -138,6 +139,7 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 	}{
 		{feedFilter{audience: every}, hide, true},
 		{feedFilter{audience: every, state: schemas.Online}, hide, false}, // else the filter would tell the state
+		{feedFilter{audience: audience{all: true, offline: true}}, hide, false},
 		{feedFilter{audience: every}, hidden, false},
 		{feedFilter{audience: audience{all: true, admin: true}}, hidden, true},
 		{feedFilter{audience: every}, open, true},

@@ -66,11 +66,7 @@ func (s *sender) flush() error { return s.control.Flush() }
 // begins.
 func (s *Server) streaming(prepare func(r *http.Request) (func(ctx context.Context, to *sender) error, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := s.allowed(r)
-		var run func(context.Context, *sender) error
-		if err == nil {
-			run, err = prepare(r)
-		}
+		run, err := prepare(r)
 		if err != nil {
 			s.refuse(w, r, err)
 			return

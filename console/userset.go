@@ -150,6 +150,8 @@ func (u *userSet) list(of selection, now time.Time) (rows []*row, truncated bool
 // has reports whether the selection has a user.
 func (s *selection) has(r *row) bool {
 	switch {
+	case s.offline && r.hidden:
+		return false
 	case s.text && (r.name.Text == "" || !s.audience.has(r.name)):
 		return false
 	case s.text && !strings.HasPrefix(r.name.Text, s.prefix), !s.text && !strings.HasPrefix(r.user.String(), s.prefix):

@@ -78,9 +78,6 @@ func (s *Server) postWhatIf(w http.ResponseWriter, r *http.Request) {
 
 // questionOf reads and checks a request.
 func (s *Server) questionOf(r *http.Request) (q question, err error) {
-	if err := s.allowed(r); err != nil {
-		return q, err
-	}
 	if _, err := parameters(r); err != nil {
 		return q, err
 	}

@@ -26,9 +26,9 @@ func issuer(s app.Signing) auth.Config {
 type tokenCommand struct {
 	User    string        `arg:"" optional:"" help:"The user that the token is for: an id, with --ids text a name."`
 	Gateway string        `help:"In place of a user: the gateway that the token is for; it may send beats of any user." env:"-"`
-	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
+	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:observe,presence:admin" default:"presence:beat,presence:read" env:"-"`
 	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
-	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. '*': any, for gateways and administrators. Default: the default tenant." env:"-"`
+	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. '*': any, for gateways, observers and administrators. Default: the default tenant." env:"-"`
 	IDs     string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
 
 	Signing app.Signing `embed:"" group:"Authentication:"`

@@ -43,7 +43,7 @@ type statusCommand struct {
 
 // Help is shown above the flags.
 func (*statusCommand) Help() string {
-	return `Asks the API of a running pipeline, which needs the scope presence:admin: how many users are present, beats and changes a second, the policy in force, processes with their versions, partitions with owners and lag, consumer groups, gateways and servers; first what is wrong. The JSON is that of GET /console/api/overview, and jsonl has the same on a line. With --table both have the rows of the table, each with the instant:
+	return `Asks the API of a running pipeline, which needs the scope presence:observe: how many users are present, beats and changes a second, the policy in force, processes with their versions, partitions with owners and lag, consumer groups, gateways and servers; first what is wrong. The JSON is that of GET /console/api/overview, and jsonl has the same on a line. With --table both have the rows of the table, each with the instant:
 
     stillhere status
     stillhere status --table partitions --output csv

@@ -77,8 +77,8 @@ export function TokenDialog({
     <Dialog title={token() ? "Use another token" : "Sign in with a token"} close={close}>
       <form onSubmit={use}>
         <p>
-          The server wants a bearer token with the scope <code>presence:admin</code>. It stays in this tab and is
-          forgotten when the tab closes.
+          The server wants a bearer token with the scope <code>presence:observe</code>, or <code>presence:admin</code>{" "}
+          to hide, show, export and erase users. It stays in this tab and is forgotten when the tab closes.
         </p>
         <label class="field">
           Token

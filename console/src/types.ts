@@ -8,6 +8,7 @@ export const kinds: readonly Kind[] = ["mobile", "desktop", "web", "bot", "other
 export interface Me {
   ids: "int" | "text";
   authenticated: boolean;
+  acts: boolean;
   user: string | null;
   tenant: string | null;
   version: string;

@@ -72,6 +72,7 @@ export class Fake {
   dropped = 0;
   /** The tenant of the token; null: none. */
   own = null;
+  acts = true;
   /** Until when the feed looks for the end of its log after it has answered; unset: not at all. */
   ready;
   /** The history of every user, newest first; undefined: one that is made up. */
@@ -194,7 +195,7 @@ export class Fake {
     }
     this.requests.push(`${request.method} ${path}${url.search}`);
     if (this.token && request.headers.authorization !== `Bearer ${this.token}`)
-      return this.#error(answer, 401, "unauthenticated", "a token with scope presence:admin is needed");
+      return this.#error(answer, 401, "unauthenticated", "a token with scope presence:observe is needed");
     if (this.status === 403) return this.#error(answer, 403, "forbidden", "the token lacks the scope presence:admin");
     if (this.status) return this.#error(answer, this.status, "not_ready", "the pipeline is starting");
     let body = "";
@@ -340,6 +341,7 @@ export class Fake {
       return this.#json(answer, {
         ids: this.ids,
         authenticated: this.token !== "",
+        acts: this.acts,
         user: this.token ? "operator" : null,
         tenant: this.own,
         version: "0.9.0",

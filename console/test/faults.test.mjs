@@ -30,7 +30,7 @@ test("401 asks for a token, which this tab alone keeps", () =>
     await seen(page, "Not signed in");
     await page.getByRole("textbox", { name: "Token" }).fill("wrong");
     await page.getByRole("button", { name: "Use token" }).click();
-    await page.locator("#token-refused", { hasText: "a token with scope presence:admin is needed" }).waitFor();
+    await page.locator("#token-refused", { hasText: "a token with scope presence:observe is needed" }).waitFor();
     await page.getByRole("textbox", { name: "Token" }).fill("Bearer right");
     await page.getByRole("button", { name: "Use token" }).click();
     await page.locator(".tile.online .value").waitFor();

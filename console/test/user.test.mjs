@@ -52,6 +52,17 @@ test("the way back goes back to the tenant too", () =>
     assert.equal(new URL(page.url()).hash, "#/users/ann");
   }));
 
+test("an observer is offered no acts, and asks for nothing that needs more", () =>
+  withFake({ acts: false }, "#/users/1007", async (page, fake) => {
+    await page.locator(".history tbody tr").first().waitFor();
+    for (const name of ["Hide", "Show", "Export", "Erase"])
+      assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
+    assert.deepEqual(
+      fake.requests.filter((r) => /visibility|export|devices=true/.test(r)),
+      [],
+    );
+  }));
+
 test("every link keeps the tenant", () =>
   withFake({ ids: "text" }, "#/users/ann?tenant=acme", async (page) => {
     await page.locator(".followers a").first().waitFor();

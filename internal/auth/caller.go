@@ -16,9 +16,10 @@ import (
 
 // Scopes are what a token can allow.
 const (
-	Beat  = "presence:beat"
-	Read  = "presence:read"
-	Admin = "presence:admin"
+	Beat    = "presence:beat"
+	Read    = "presence:read"
+	Observe = "presence:observe" // the console and the status of the pipeline, and Read
+	Admin   = "presence:admin"
 )
 
 // Caller is the user or the gateway that a valid token names.
@@ -30,7 +31,8 @@ type Caller struct {
 	// they are Tenants, and Tenant is empty; only gateways have them.
 	Tenant  string
 	Tenants []string
-	// AnyTenant: the caller may name any tenant, because its claim is AllTenants. Only gateways and administrators have it.
+	// AnyTenant: the caller may name any tenant, because its claim is AllTenants. Only gateways, observers and
+	// administrators have it.
 	// In int mode there are no tenants, and all of these have it.
 	AnyTenant bool
 	Scopes    []string
@@ -39,7 +41,8 @@ type Caller struct {
 
 // May reports whether the token allows what scope says. Admin allows everything.
 func (c *Caller) May(scope string) bool {
-	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, Admin)
+	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, Admin) ||
+		scope == Read && slices.Contains(c.Scopes, Observe)
 }
 
 // shown is the caller in a message to it.
@@ -136,7 +139,8 @@ var errNobody = errors.New("the token names neither a user (sub) nor a gateway (
 var errTenant = errors.New("the token has a tenant (tenant), which pipelines with --ids int do not have")
 
 // errAnyTenant refuses a token of a user who would see every tenant.
-var errAnyTenant = errors.New("the token's tenant (tenant) is \"*\", which only gateways (gateway_id) and administrators (presence:admin) may have")
+var errAnyTenant = errors.New("the token's tenant (tenant) is \"*\", which only gateways (gateway_id), observers " +
+	"(presence:observe) and administrators (presence:admin) may have")
 
 // errTenants refuses a token whose user could be one of several.
 var errTenants = errors.New("the token of a user (sub) has several tenants (tenant); only gateways (gateway_id) may have them")
@@ -149,12 +153,12 @@ func (c *claims) caller(users identity.Users) (*Caller, error) {
 		switch {
 		case !users.Text():
 			return nil, errTenant
-		case c.Gateway == "" && !who.May(Admin):
+		case c.Gateway == "" && !who.May(Observe):
 			return nil, errAnyTenant
 		}
 	}
 	if !users.Text() {
-		who.AnyTenant = c.Gateway != "" || who.May(Admin)
+		who.AnyTenant = c.Gateway != "" || who.May(Observe)
 	}
 	for _, tenant := range c.Tenant {
 		if err := schemas.CheckTenant("tenant", tenant); err != nil {

@@ -5,9 +5,11 @@ package attack_test
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
@@ -48,6 +50,29 @@ func TestChangesOfAHiddenUserDoNotShowWhenItIsVisibleAgain(t *testing.T) {
 		show := page.Changes[0]
 		if len(page.Changes) != 2 || show.Cause != "visibility" || show.From != "online" || show.To != "online" || show.LeftOut != 0 {
 			t.Errorf("the history of user %d tells %s", user, text)
+		}
+	}
+}
+
+func TestAnObserverSeesAHiddenUserAsReadersDo(t *testing.T) {
+	t.Parallel()
+	h := newGuardedHouse(t, "--limit-requests", "0")
+	h.Up()
+	by := func(scope string) string { return issued(t, auth.Caller{Gateway: "gw", Scopes: []string{scope}}) }
+	reader, observer, admin := by(auth.Read), by(auth.Observe), by(auth.Admin)
+	with(h, admin, "POST", "/presence/heartbeats", `{"beats":[{"user_id":"1","device_id":"7"}]}`)
+	with(h, admin, "PUT", "/presence/1/visibility", `{"visibility":"nobody"}`)
+	testkit.Until(t, "the administrator sees who hides", 20*time.Second, func() bool {
+		_, list := with(h, admin, "GET", "/console/api/users", "")
+		return strings.Contains(list, `"state":"online"`) && strings.Contains(list, `"visibility":"nobody"`)
+	})
+	if _, list := with(h, observer, "GET", "/console/api/users", ""); !strings.Contains(list, `"state":"hidden","since":null,"last_seen_at":null`) {
+		t.Errorf("the observer sees %s", list)
+	}
+	for _, path := range []string{"/presence/1", "/presence/batch?user_ids=1", "/presence/1/history", "/presence/1?devices=true", "/presence/1/visibility", "/presence/1/export", "/presence/push?user_ids=1"} {
+		status, read := with(h, reader, "GET", path, "")
+		if as, observed := with(h, observer, "GET", path, ""); as != status || observed != read {
+			t.Errorf("%s is answered %d %s to a reader, and %d %s to an observer", path, status, read, as, observed)
 		}
 	}
 }

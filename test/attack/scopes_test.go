@@ -80,7 +80,7 @@ func TestEveryEndpointAsksForItsScopeWhateverItsUserIsCalled(t *testing.T) {
 	}
 	names := []string{"alice", "connect", "connections", "heartbeats", "batch", "stream", "users", "count", "changes", "followers", "history", "visibility",
 		"export", "graph", "-", "a/b", "a/followers/b", "connect/x", "heartbeats/followers"}
-	for _, scopes := range [][]string{nil, {auth.Beat}, {auth.Read}, {auth.Beat, auth.Read}, {auth.Admin}, {"presence:beat:followers", "admin"}} {
+	for _, scopes := range [][]string{nil, {auth.Beat}, {auth.Read}, {auth.Beat, auth.Read}, {auth.Observe}, {auth.Admin}, {"presence:beat:followers", "admin"}} {
 		for _, caller := range []auth.Caller{{Name: schemas.Name{Text: "mallory"}, Scopes: scopes}, {Gateway: "gw", Scopes: scopes}} {
 			token := issued(t, caller)
 			for _, o := range all {

@@ -36,7 +36,7 @@ func TestNoFeedOfTheConsoleShowsChangesOfAnotherTenant(t *testing.T) {
 			if status, answer := h.tried(token, request{"GET", path + "?tenant=evil&tenant=acme", "", ""}); status < 400 || status > 499 {
 				t.Errorf("%s of two tenants by %s is answered %d %s", stream, who, status, answer)
 			}
-			if who != "an administrator of evil" {
+			if who != "an administrator of evil" && who != "an observer of evil" {
 				if status, answer := h.tried(token, request{"GET", path, "", ""}); status != http.StatusForbidden {
 					t.Errorf("%s by %s is answered %d %s", stream, who, status, answer)
 				}
@@ -54,6 +54,7 @@ func TestNoFeedOfTheConsoleShowsChangesOfAnotherTenant(t *testing.T) {
 		"all":                       {mallory, "", "last"},
 		"its tenant":                {mallory, query(&evil), "last"},
 		"another gateway":           {administrator(evil), "", "last"},
+		"an observer":               {h.callers["an observer of evil"], "", "last"},
 		"the victim by name":        {mallory, query(nil, "user_id", victim), victim},
 		"the victim by internal id": {mallory, query(nil, "user_id", internal), internal},
 		"the victim's state":        {mallory, query(&evil, "user_id", victim, "state", "online"), victim},

@@ -248,6 +248,7 @@ func newTenants(t *testing.T) *tenants {
 		"a user of evil":               {Name: schemas.Name{Text: "mallory"}, Tenant: "evil", Scopes: both},
 		"a gateway of evil":            {Gateway: "gw", Tenant: "evil", Scopes: both},
 		"an administrator of evil":     {Gateway: "gw-2", Tenant: "evil", Scopes: []string{auth.Admin}},
+		"an observer of evil":          {Gateway: "gw-3", Tenant: "evil", Scopes: []string{auth.Observe}},
 		"a user who is called as acme": {Name: schemas.Name{Text: "acme"}, Tenant: "evil", Scopes: both},
 	} {
 		h.callers[who] = issued(t, caller)

@@ -104,9 +104,7 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	must.Do(t, settings.Validate())
 	stop := w.begin(path)
 	<-time.After(time.Second)
-	if err := replica.Kill(); err != nil { // it does not hear of what follows
-		t.Fatal(err)
-	}
+	must.Do(t, replica.Kill()) // it does not hear of what follows
 	atKill := w.rows()
 	testkit.Until(t, "the sink has written more", 60*time.Second, func() bool { return w.rows() > atKill+500 })
 	lost := w.rows()

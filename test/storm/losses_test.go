@@ -247,13 +247,7 @@ func (l *lossyStorm) remove(before []int64) {
 	for p, offset := range before {
 		offsets.Add(kadm.Offset{Topic: schemas.Heartbeats.Name(schemas.DefaultPrefix), Partition: int32(p), At: max(offset, 0), LeaderEpoch: -1})
 	}
-	deleted, err := l.admin.DeleteRecords(l.Context(), offsets)
-	if err == nil {
-		err = deleted.Error()
-	}
-	if err != nil {
-		l.Fatalf("deleting heartbeats: %v", err)
-	}
+	must.Do(l, must.Get(l.admin.DeleteRecords(l.Context(), offsets))(l).Error())
 }
 
 // killAll kills the detectors.
@@ -294,13 +288,7 @@ func (l *lossyStorm) reset(more bool) {
 	for p := range int32(stormPartitions) {
 		topics.Add(schemas.Heartbeats.Name(schemas.DefaultPrefix), p)
 	}
-	deleted, err := l.admin.DeleteOffsets(l.Context(), "stillhere.detector", topics)
-	if err == nil {
-		err = deleted.Error()
-	}
-	if err != nil {
-		l.Fatalf("deleting the group's offsets: %v", err)
-	}
+	must.Do(l, must.Get(l.admin.DeleteOffsets(l.Context(), "stillhere.detector", topics))(l).Error())
 	if !more {
 		return
 	}

@@ -41,10 +41,7 @@ func (b *beating) listed(when string, sources []erasure.Source, want int64) {
 	var got int64
 	limit := time.Now().Add(10 * time.Second)
 	for got = -1; got != want && time.Now().Before(limit); time.Sleep(100 * time.Millisecond) {
-		var err error
-		if got, err = erasure.Count(b.Context(), "acme", sources); err != nil {
-			b.Fatal(err)
-		}
+		got = must.Get(erasure.Count(b.Context(), "acme", sources))(b)
 	}
 	if got != want {
 		b.Errorf("%s %d users of the tenant are listed, want %d", when, got, want)

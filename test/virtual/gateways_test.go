@@ -31,9 +31,7 @@ func TestScenario19OfAGatewayThatCrashesOnlyThoseWhoDoNotReconnectAreLost(t *tes
 		}
 		w.tap.catchUp()
 		users := byUser(w.tap.committed())
-		for user := schemas.UserID(101); user <= 2000; user++ {
-			w.only(users, user, schemas.Online)
-		}
+		w.onlyOnline(users, 101, 2000)
 		for user := schemas.UserID(1); user <= 100; user++ {
 			w.only(users, user, schemas.Online, schemas.Away, schemas.Offline)
 			away := users[user][1]
@@ -71,9 +69,7 @@ func TestScenario22ARollingRestartOfIngestPublishesNothing(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		users := byUser(w.likeTheOracle())
-		for user := schemas.UserID(1); user <= 30; user++ {
-			w.only(users, user, schemas.Online)
-		}
+		w.onlyOnline(users, 1, 30)
 		w.readsAre(all["api"].base, users)
 		close(ctx)
 		everyone.Wait()
@@ -98,9 +94,7 @@ func TestConnectionsStayWhoseGatewaysTheOwnerDoesNotHearForAWhile(t *testing.T) 
 		}
 		w.metricIs("20", "stillhere_ingest_beats_written_total", p)
 		users := byUser(w.likeTheOracle())
-		for user := schemas.UserID(1); user <= 20; user++ {
-			w.only(users, user, schemas.Online)
-		}
+		w.onlyOnline(users, 1, 20)
 	})
 }
 

@@ -170,3 +170,11 @@ func TestErrorsAtRandomChangeNothing(t *testing.T) {
 		w.storedAre(users)
 	})
 }
+
+// onlyOnline checks that the users came online and stayed.
+func (w *world) onlyOnline(users map[schemas.UserID][]schemas.Transition, first, last schemas.UserID) {
+	w.Helper()
+	for user := first; user <= last; user++ {
+		w.only(users, user, schemas.Online)
+	}
+}

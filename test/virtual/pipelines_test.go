@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 // Three pipelines use one Redis, one after the other: another prefix of the topics, another
@@ -33,9 +34,7 @@ func TestNoKeyAndNoChannelOfRedisIsUsedByTwoPipelines(t *testing.T) {
 			config := w.config
 			of.change(&config)
 			named := namesUsed{names: map[string]bool{}, faults: map[string]bool{}, database: config.Redis.DB}
-			if _, err := admin.ApplyTopics(w.Context(), clusterOf(config), 2, 1); err != nil {
-				w.Fatal(err)
-			}
+			must.Get(admin.ApplyTopics(w.Context(), clusterOf(config), 2, 1))(w)
 			w.redis.Server().Server().SetPreHook(named.hook)
 			store := w.TempDir() + "/" + strconv.Itoa(i) + ".db"
 			p := w.start("all", "all", func(c *app.Config) {

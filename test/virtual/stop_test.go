@@ -56,9 +56,7 @@ func TestAGracefulStopLosesNothing(t *testing.T) {
 			}
 		}
 		users := byUser(w.likeTheOracle())
-		for user := schemas.UserID(1); user <= 10; user++ {
-			w.only(users, user, schemas.Online)
-		}
+		w.onlyOnline(users, 1, 10)
 		w.readsAre(p.base, users)
 		for _, s := range sockets {
 			s.lose()

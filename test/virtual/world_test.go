@@ -199,13 +199,8 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	if of.slow {
 		clean, clock = time.Minute, time.Minute
 	}
-	var err error
-	if w.kafka, err = embedded.StartKafka(embedded.KafkaConfig{Virtual: new(kfake.VirtualNetwork), Brokers: of.brokers, CleanerInterval: clean, Log: w.log}); err != nil {
-		t.Fatal(err)
-	}
-	if w.redis, err = embedded.StartRedis(embedded.RedisConfig{Clock: clock}); err != nil {
-		t.Fatal(err)
-	}
+	w.kafka = must.Get(embedded.StartKafka(embedded.KafkaConfig{Virtual: new(kfake.VirtualNetwork), Brokers: of.brokers, CleanerInterval: clean, Log: w.log}))(t)
+	w.redis = must.Get(embedded.StartRedis(embedded.RedisConfig{Clock: clock}))(t)
 	w.http = &http.Client{Transport: &http.Transport{DialContext: w.bases.dial, MaxIdleConnsPerHost: 100}}
 
 	c := app.Defaults()

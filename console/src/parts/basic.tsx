@@ -55,7 +55,9 @@ export function Problem({ fault, again, inline }: { fault: Fault; again?: () => 
           </>
         )}
       </p>
-      {fault.status === 403 && fault.code !== "not_allowed" && <p>The console needs the scope presence:admin.</p>}
+      {fault.status === 403 && fault.code !== "not_allowed" && (
+        <p>The console needs the scope presence:observe, and acts need presence:admin.</p>
+      )}
       <div class="acts">
         {(fault.status === 401 || fault.status === 403) && (
           <button type="button" onClick={() => askToken()}>

@@ -46,16 +46,17 @@ export function Drawer({
   // Without tokens, requests name the user as the reader: only the user and administrators see what is hidden.
   const as = me && !me.authenticated ? id : undefined;
   const ready = me !== undefined;
+  const acts = me?.acts ?? false; // observers see neither devices nor the setting
   const [seen, setSeen] = useState(0);
   const [receipt, setReceipt] = useState<Receipt | undefined>();
   const event = route.query.get("event");
-  const user = useLoad(ready ? (signal) => get<User>(userPath(id), { devices: true, user_id: as }, signal) : null, [
+  const user = useLoad(ready ? (signal) => get<User>(userPath(id), { devices: acts, user_id: as }, signal) : null, [
     id,
     ready,
   ]);
   const visibility = useLoad(
-    ready ? (signal) => get<{ visibility: string | null }>(userPath(id, "/visibility"), { user_id: as }, signal) : null,
-    [id, ready],
+    acts ? (signal) => get<{ visibility: string | null }>(userPath(id, "/visibility"), { user_id: as }, signal) : null,
+    [id, acts],
   );
   const week = useLoad(
     (signal) =>
@@ -123,7 +124,7 @@ export function Drawer({
         {value && (
           <>
             <Notes user={value} hidden={hidden} time={time} />
-            <Erased id={id} user={value} receipt={receipt} history={week.value?.changes.length}>
+            <Erased id={id} user={value} receipt={receipt} history={acts ? week.value?.changes.length : undefined}>
               {never && (
                 <Empty title="Nothing is known of this user">
                   There was no heartbeat of {id}, or everything about it is older than what is kept.
@@ -131,7 +132,7 @@ export function Drawer({
               )}
             </Erased>
             <Facts user={value} visibility={visibility.value?.visibility} time={time} />
-            <Actions id={id} hidden={hidden} done={reload} changed={changed} erased={setReceipt} />
+            {acts && <Actions id={id} hidden={hidden} done={reload} changed={changed} erased={setReceipt} />}
             <Devices user={value} time={time} />
           </>
         )}
