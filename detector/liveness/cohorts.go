@@ -40,9 +40,13 @@ func (g *gateways) plannedAt(c *clock, window presence) presence {
 	return g.nextPlan
 }
 
-// planOf is plannedAt of one lost life.
+// planOf is when the devices of one lost life get their times to leave, or did.
 func (g *gateways) planOf(c *clock, number uint16, window presence) presence {
-	return max(g.lives[number].overAt(c, window), c.at(g.from))
+	l := &g.lives[number]
+	if l.planned != 0 {
+		return l.planned
+	}
+	return max(l.overAt(c, window), c.at(g.from))
 }
 
 func (l *life) overAt(c *clock, window presence) presence {
@@ -60,6 +64,7 @@ func (g *gateways) plan(c *clock, p, window presence, step int64) {
 		l := &g.lives[n]
 		over := l.overAt(c, window)
 		begins := max(int64(p)*1000, g.freeAt)
+		l.planned = p
 		l.wait, l.spread = presence((begins+999)/1000)-over, int64(l.present)*step
 		g.freeAt = begins + l.spread
 		g.held, g.heldUntil = max(g.held, l.wait+presence(l.spread/1000)), max(g.heldUntil, presence(g.freeAt/1000))

@@ -59,6 +59,7 @@ type life struct {
 	leased   bool           // its epoch has a lease
 	begun    schemas.Millis // log time from which on it names all open connections; 0: it does not
 	empty    bool           // it had no devices then, so none can be left unnamed
+	planned  presence       // when its devices got their times to leave; 0: they have none
 	wait     presence       // how much later than others the first device of its cohort leaves,
 	spread   int64          // and in what time all of them do, microseconds
 	reports  int            // that came through it, byes included

@@ -124,6 +124,7 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &l.closedAt)
 		snapshot.Number(s.Codec, &l.resumed)
 		snapshot.Number(s.Codec, &l.begun)
+		snapshot.Number(s.Codec, &l.planned)
 		snapshot.Number(s.Codec, &l.wait)
 		snapshot.Number(s.Codec, &l.spread)
 		snapshot.Number(s.Codec, &l.returned)

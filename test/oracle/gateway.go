@@ -105,7 +105,8 @@ type life struct {
 	endedAt   schemas.Millis // log time at which it ended
 	closedAt  schemas.Millis // log time from which on no frame continues it
 	resumed   schemas.Millis // log time at which it was heard again although it had been lost; 0: never
-	planned   bool           // the reports of its cohort have times to leave:
+	planned   bool           // the reports of its cohort have times to leave,
+	plannedAt millis         // since then:
 	wait      millis         // the first of them so long after the reconnect window,
 	spread    int64          // and all within so many microseconds
 	forwarded bool           // stands for a gateway that writes to another partition
@@ -294,8 +295,13 @@ func (w *world) plans() (next []*life, limit millis) {
 	return next, limit
 }
 
-// planOf is when the reports of l get their times to leave.
-func (w *world) planOf(l *life) millis { return max(w.over(l), w.presence(w.policyFrom)) }
+// planOf is when the reports of l get their times to leave, or did.
+func (w *world) planOf(l *life) millis {
+	if l.planned {
+		return l.plannedAt
+	}
+	return max(w.over(l), w.presence(w.policyFrom))
+}
 
 // over is when the reconnect window of l ends, or when frames do not continue it any more.
 func (w *world) over(l *life) millis {
@@ -314,7 +320,8 @@ func (w *world) plan(l *life, p millis) {
 		}
 	}
 	begins := max(int64(p)*1000, w.nextRelease)
-	l.planned, l.wait, l.spread = true, millis((begins+999)/1000)-w.over(l), int64(n)*w.cohortStep()
+	l.planned, l.plannedAt = true, p
+	l.wait, l.spread = millis((begins+999)/1000)-w.over(l), int64(n)*w.cohortStep()
 	w.nextRelease = begins + l.spread
 }
 
