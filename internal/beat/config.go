@@ -57,6 +57,10 @@ type Config struct {
 // aliveCheck is how often the buffer looks whether an empty frame is due.
 const aliveCheck = 250 * time.Millisecond
 
+// leastGap is more than lies between two frames of a gateway: the detector takes no shorter gap for silence, whatever
+// the policy.
+const leastGap = 2500 * time.Millisecond
+
 // WithDefaults returns c with its defaults for times and bounds.
 func (c Config) WithDefaults() Config {
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, 15*time.Second)
@@ -99,7 +103,7 @@ func (c Config) Under(p schemas.Policy, tenants map[string]*schemas.Policy) Conf
 		}
 	}
 	// Three quarters and a half, so that the detector has time to read that the gateway is heard again.
-	c.ReportAgainAfter = cmp.Or(c.ReportAgainAfter, p.GatewaySilence*3/4+p.ReconnectWindow/2)
+	c.ReportAgainAfter = cmp.Or(c.ReportAgainAfter, max(leastGap, p.GatewaySilence*3/4+p.ReconnectWindow/2))
 	c.ForgetAfter = cmp.Or(c.ForgetAfter, forgetAfter)
 	c.NameAfter = cmp.Or(c.NameAfter, nameAfter)
 	c.ActiveAfterIdle = cmp.Or(c.ActiveAfterIdle, activeAfterIdle)
