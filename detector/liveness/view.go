@@ -100,7 +100,7 @@ func (m *Machine) Gateways(yield func(schemas.GatewayID, []Process) bool) {
 		for _, e := range known.epochs {
 			processes = append(processes, Process{e.epoch, e.leased, e.leased && e.draining})
 		}
-		if !yield(schemas.GatewayID(id), processes) {
+		if len(processes) > 0 && !yield(schemas.GatewayID(id), processes) {
 			return
 		}
 	}
