@@ -83,8 +83,8 @@ func (g *Gateways) Take(r *schemas.Record) error {
 
 // lease calls write with what a partition has to be told of the gateways that it knows. A process is silent after two
 // frames that did not come: early enough for its lease to end before it is lost, and before it is not known any more.
-// Where the topic stands still, whoever is remembered counts as heard: its process may have started since. It returns
-// for how long the topic does.
+// Where the topic stands still, whoever is remembered and not lost counts as heard: its process may have started since.
+// It returns for how long the topic does.
 func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.FrameHead)) time.Duration {
 	quiet := min(max(schemas.Millis(m.Policy().Policy.GatewaySilence.Milliseconds())*2/5, quietLeast), GatewaysSince/2)
 	g.mu.Lock()
@@ -103,7 +103,7 @@ func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.
 			if !known || h.epoch == p.Epoch {
 				silent = min(g.now-h.at, GatewaysSince)
 			}
-			presumed, runs := still && h.epoch < p.Epoch, heard && h.epoch == p.Epoch
+			presumed, runs := still && !p.Lost && h.epoch < p.Epoch, heard && h.epoch == p.Epoch
 			switch {
 			case presumed && !p.Leased, runs && (!p.Leased || p.Draining != h.draining):
 				write(schemas.FrameHead{Gateway: id, GatewayEpoch: p.Epoch, Leased: true, Draining: runs && h.draining})

@@ -102,20 +102,84 @@ func TestTheOwnerTellsAPartitionWhatChangesInTheLeasesOfItsGateways(t *testing.T
 	l.wants("false false 4000")
 }
 
-// Also where the partition has forgotten all frames of the gateway.
-func TestAProcessThatIsHeardAgainBeforeItsDevicesLeaveGetsALease(t *testing.T) {
-	t.Parallel()
-	for _, seconds := range []int{20, 200} {
-		l := newLeases(t)
-		policy := schemas.DefaultPolicy()
-		policy.ReconnectWindow = 10 * time.Minute
-		l.write(schemas.AppendPolicy(nil, policy))
-		alive := schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at}
-		l.write(schemas.AppendFrame(nil, alive, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Connection: 1}}))
-		l.pass(seconds)
+// opens writes the row of a connection of user 1, and keeps says that its gateway is heard, and the user stays, for ten
+// minutes.
+func (l *leases) opens(alive schemas.FrameHead) {
+	l.write(schemas.AppendFrame(nil, alive, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Connection: 1}}))
+}
+
+func (l *leases) keeps(what any, alive schemas.FrameHead) {
+	l.Helper()
+	for range 600 {
 		l.take(schemas.AppendFrame(nil, alive, nil))
 		l.pass(1)
-		l.wants("true false 0")
+	}
+	if v := l.machine.View(1); v.State != "online" {
+		l.Errorf("%v: the user is %s; the partition was told %q", what, v.State, strings.Join(l.said, "; "))
+	}
+}
+
+// unseen passes seconds in which the owner does not look, or what it writes is lost.
+func (l *leases) unseen(seconds int, alive schemas.FrameHead) {
+	for range seconds {
+		l.at += 1000
+		l.take(schemas.AppendFrame(nil, alive, nil))
+		l.write(schemas.AppendTick(nil))
+	}
+}
+
+// Also where the partition has forgotten all frames of the gateway, where the gap is the longest that the gateway takes
+// for none, and where the first lease after it is lost on the way.
+func TestAProcessThatIsHeardAgainBeforeItsDevicesLeaveGetsALease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		silence, window time.Duration // seconds
+		gap, unseen     int           // seconds
+	}{{10, 600, 20, 0}, {10, 600, 200, 0}, {10, 30, 0, 39}, {10, 30, 0, 60}, {10, 0, 7, 11}, {10, 10, 12, 11}, {10, 30, 22, 11}, {4, 0, 3, 11},
+		{1, 0, 1, 11}, {1, 10, 5, 0}, {4, 2, 4, 0}, {600, 0, 450, 0}, {60, 0, 45, 0}, {1, 600, 300, 0}} {
+		l := newLeases(t)
+		policy := schemas.DefaultPolicy()
+		policy.GatewaySilence, policy.ReconnectWindow = c.silence*time.Second, c.window*time.Second
+		l.write(schemas.AppendPolicy(nil, policy))
+		alive := schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at}
+		l.opens(alive)
+		for range 3 {
+			l.pass(c.gap)
+			l.unseen(c.unseen, alive)
+			l.keeps(c, alive)
+		}
+	}
+}
+
+func TestAGatewayWithTwoLostProcessesIsLookedAtOnce(t *testing.T) {
+	t.Parallel()
+	l, times := newLeases(t), 0
+	for range 3 {
+		alive := schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at}
+		l.opens(alive)
+		l.unseen(12, alive)
+	}
+	for range l.machine.Gateways {
+		times++
+	}
+	if times != 1 {
+		t.Errorf("the gateway comes %d times", times)
+	}
+}
+
+func TestNoLostGatewayComesBackBecauseTheTopicStandsStill(t *testing.T) {
+	t.Parallel()
+	l := newLeases(t)
+	l.opens(schemas.FrameHead{Gateway: "gw", GatewayEpoch: l.at})
+	for i := range 400 {
+		l.at += 1000
+		l.write(schemas.AppendTick(nil))
+		if i > 12 {
+			l.look()
+		}
+	}
+	if v := l.machine.View(1); v.State == "online" {
+		t.Errorf("the user is online after 400 s; the partition was told %q", l.said)
 	}
 }
 

@@ -95,22 +95,19 @@ func (n *names) walk(s *snapshot.Codec) {
 	for _, shard := range n.shards {
 		all = shard.all(all)
 	}
-	count := s.Length(len(all))
-	if s.Reading {
-		for range count {
-			var name schemas.Name
-			s.Text(&name.Tenant)
-			s.Text(&name.Text)
-			if s.Failed() || !n.adopt(name) {
-				s.Fail()
-				return
-			}
-		}
-		return
-	}
 	slices.SortFunc(all, func(a, b nameEntry) int { return cmp.Compare(n.idOf(a), n.idOf(b)) })
-	for _, e := range all {
-		e.write(s)
+	for i := range s.Length(len(all)) {
+		if !s.Reading {
+			all[i].write(s)
+			continue
+		}
+		var name schemas.Name
+		s.Text(&name.Tenant)
+		s.Text(&name.Text)
+		if s.Failed() || !n.adopt(name) {
+			s.Fail()
+			return
+		}
 	}
 }
 

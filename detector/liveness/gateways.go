@@ -489,11 +489,8 @@ func (g *gateways) sweep() {
 		if !l.used || l.planned == 0 && !l.endless() || l.reports > 0 {
 			continue
 		}
-		if l.endless() {
-			delete(g.standIns, standIn{l.id, l.epoch, l.end})
-		} else if i := slices.Index(g.closed, uint16(g.swept)); i >= 0 {
-			g.closed = slices.Delete(g.closed, i, i+1)
-		}
+		delete(g.standIns, standIn{l.id, l.epoch, l.end})
+		g.closed = slices.DeleteFunc(g.closed, func(n uint16) bool { return n == uint16(g.swept) })
 		if l.returned+l.released > 0 {
 			g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(l.id), Epoch: l.epoch, HeardAt: l.heard,
 				Drained: l.end == drained, Returned: l.returned, Released: l.released})

@@ -88,3 +88,34 @@ func TestAGatewayThatIsHeardAgainWithinTheReconnectWindowHasNotBeenLost(t *testi
 		t.Errorf("users 1 to 3 are %s", w.changes())
 	}
 }
+
+// A policy that changes nothing of gateways makes planned devices of a lost one active again.
+func TestAPolicyMakesNoDeviceOfALostGatewayActive(t *testing.T) {
+	t.Parallel()
+	p := Defaults()
+	p.IdleAfter, p.CohortRate, p.BreakerPercent, p.AllowedLateness = time.Minute, 1, 0, 2*time.Second
+	w := newWorld(t, p)
+	rows := make([]schemas.Beat, 300)
+	for i := range rows {
+		rows[i] = schemas.Beat{User: schemas.UserID(i + 1), Device: 1, Kind: schemas.Web, Connection: 1}
+	}
+	w.through("g", start, rows...)
+	beats := func(device schemas.DeviceID, age schemas.Millis) {
+		for i := range rows {
+			rows[i] = schemas.Beat{User: schemas.UserID(i + 1), Device: device, Kind: schemas.Mobile, Age: age}
+		}
+		w.beats(rows...)
+	}
+	for range 10 {
+		beats(2, 0)
+		w.until(w.now + 15_000)
+	}
+	before := len(w.out.Transitions)
+	p.MaxDevices++
+	w.now += 250
+	w.record(schemas.AppendPolicy(nil, p))
+	beats(3, 1000)
+	for _, tr := range w.out.Transitions[before:] {
+		t.Fatalf("user %d changes at %d s: %+v", tr.User, (tr.At-start)/1000, tr)
+	}
+}

@@ -78,6 +78,7 @@ func (m *Machine) viewed(limit presence) schemas.Millis {
 type Process struct {
 	Epoch            schemas.Millis
 	Leased, Draining bool // Draining: by its lease
+	Lost             bool // it fell silent, and may go on
 }
 
 // Gateways calls yield with the processes of each gateway, in any order. Of one that has none any more it is the newest
@@ -89,7 +90,7 @@ func (m *Machine) Gateways(yield func(schemas.GatewayID, []Process) bool) {
 		l, known := &g.lives[n], g.known[g.lives[n].id]
 		newest := i+1 == len(g.closed) || g.lives[g.closed[i+1]].id != l.id
 		if newest && l.mayGoOn() && (known == nil || len(known.epochs) == 0) {
-			processes = append(processes[:0], Process{Epoch: l.epoch})
+			processes = append(processes[:0], Process{Epoch: l.epoch, Lost: true})
 			if !yield(schemas.GatewayID(l.id), processes) {
 				return
 			}
@@ -98,7 +99,7 @@ func (m *Machine) Gateways(yield func(schemas.GatewayID, []Process) bool) {
 	for id, known := range g.known {
 		processes = processes[:0]
 		for _, e := range known.epochs {
-			processes = append(processes, Process{e.epoch, e.leased, e.leased && e.draining})
+			processes = append(processes, Process{e.epoch, e.leased, e.leased && e.draining, false})
 		}
 		if len(processes) > 0 && !yield(schemas.GatewayID(id), processes) {
 			return

@@ -34,10 +34,7 @@ func newReloading(t *testing.T, change func(*auth.Config)) *reloading {
 	t.Helper()
 	r := &reloading{T: t, config: auth.Defaults()}
 	change(&r.config)
-	var err error
-	if r.guard, err = auth.New(t.Context(), r.config, nil, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	r.guard = must.Get(auth.New(t.Context(), r.config, nil, slog.New(slog.DiscardHandler)))(t)
 	r.Handler = r.guard.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), needOf,
 		func(ctx context.Context, _ *auth.Caller) context.Context { return ctx })
 	return r

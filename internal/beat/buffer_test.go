@@ -131,6 +131,7 @@ func TestAGatewayWithUsersSaysThatItIsThereEvery2s(t *testing.T) {
 func TestOpenConnectionsAreToldAgainAfterAGapInWhichTheGatewayMayBeLost(t *testing.T) {
 	t.Parallel()
 	for of, want := range map[struct{ gap, allowed time.Duration }]int{
+		{0, beat.Config{}.Under(schemas.Policy{GatewaySilence: time.Second}, nil).ReportAgainAfter}: 1,
 		{5 * time.Second, 0}: 1, {11 * time.Second, 0}: 2, {11 * time.Second, 20 * time.Second}: 1} {
 		inBubble(t, func(g gateway) {
 			g.Follow(beat.Config{ReportAgainAfter: of.allowed})

@@ -25,13 +25,13 @@ var budget = map[string]struct{ code, tests int }{
 	"cmd":      {6250, 1900},
 	"console":  {2450, 950},
 	"deploy":   {800, 750},
-	"detector": {7000, 3750},
+	"detector": {7000, 3850},
 	"fanout":   {6600, 7200},
 	"ingest":   {2350, 2500},
 	"internal": {15950, 14100},
 	"lastseen": {8650, 8400},
 	"schemas":  {3200, 2200},
-	"test":     {0, 29750},
+	"test":     {0, 29800},
 	"tools":    {5700, 2150},
 }
 

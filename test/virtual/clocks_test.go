@@ -101,10 +101,7 @@ func (w *world) keepHeartbeats() *kadm.Client {
 	client := must.Get(kafka.NewClient(clusterOf(w.config), w.log))(w)
 	admin, day := kadm.NewClient(client), "86400000"
 	keep := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &day}}
-	if _, err := admin.AlterTopicConfigs(w.Context(), keep, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {
-		admin.Close()
-		w.Fatal(err)
-	}
+	must.Get(admin.AlterTopicConfigs(w.Context(), keep, schemas.Heartbeats.Name(schemas.DefaultPrefix)))(w)
 	return admin
 }
 
