@@ -21,23 +21,39 @@ const staleHeader = "Stale-Since"
 // batch answers GET /presence/batch?user_ids=1,2,3 with the states by user, in the order of the
 // request.
 func (s *Server) batch(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	q, err := s.ask(request, idsField)
+	users, err := s.listed(request, unsureParameter)
 	if err != nil {
 		return nil, err
 	}
-	users, err := q.list()
-	if err != nil {
-		return nil, err
-	}
+	return s.states(ctx, request, users, header)
+}
+
+// unsureParameter, mark, has the states that are not certain be "unsure".
+const unsureParameter = "unsure"
+
+// states is the answer to a batch without detail.
+func (s *Server) states(ctx context.Context, request *http.Request, users several, header http.Header) ([]byte, error) {
 	answers, err := s.charged(ctx, request, users)
 	if err != nil {
 		return nil, err
 	}
-	return users.states(answers, header), nil
+	if !users.Has(unsureParameter) {
+		return users.answer(answers, header, appendState), nil
+	}
+	s.reader.addUnsure(ctx, users.ids, answers)
+	return users.answer(answers, header, func(body []byte, a *answer) []byte {
+		if (a.unsure != 0 || a.stale != 0) && !a.hidden() {
+			return append(body, `"unsure"`...)
+		}
+		return appendState(body, a)
+	}), nil
 }
 
 // charged counts a batch towards the limit of its sender and reads it.
 func (s *Server) charged(ctx context.Context, request *http.Request, users several) ([]answer, error) {
+	if mark := users.Values[unsureParameter]; len(mark) > 1 || len(mark) == 1 && mark[0] != "mark" {
+		return nil, schemas.Invalid(unsureParameter, "must be mark, once, or left out")
+	}
 	if err := s.chargeFor(request, len(users.ids)); err != nil {
 		return nil, err
 	}
@@ -64,11 +80,6 @@ func (s *Server) chargeFor(request *http.Request, ids int) error {
 			"are too many for now: every 50 ids count as a request of their user")
 	}
 	return nil
-}
-
-// states is the answer to a batch without detail.
-func (all several) states(answers []answer, header http.Header) []byte {
-	return all.answer(answers, header, appendState)
 }
 
 // answer has what each appends for every user, by user.

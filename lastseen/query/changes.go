@@ -34,16 +34,12 @@ const sinceField = "since"
 // changes answers GET /presence/changes?user_ids=1,2,3&since=CURSOR with what the reader has missed,
 // or with the current states.
 func (s *Server) changes(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	q, err := s.ask(request, idsField, sinceField)
-	if err != nil {
-		return nil, err
-	}
-	users, err := q.list()
+	users, err := s.listed(request, sinceField)
 	if err != nil {
 		return nil, err
 	}
 	var since *string
-	switch texts := q.Values[sinceField]; len(texts) {
+	switch texts := users.Values[sinceField]; len(texts) {
 	case 0:
 	case 1:
 		since = &texts[0]

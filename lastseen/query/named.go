@@ -77,6 +77,15 @@ func (all *several) add(id schemas.UserID, name schemas.Name, met map[schemas.Us
 	}
 }
 
+// listed reads the parameter user_ids of a request that may have another one.
+func (s *Server) listed(request *http.Request, other string) (all several, err error) {
+	q, err := s.ask(request, idsField, other)
+	if err == nil {
+		all, err = q.list()
+	}
+	return all, err
+}
+
 // list reads the parameter user_ids.
 func (q question) list() (several, error) {
 	all := several{question: q}

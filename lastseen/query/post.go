@@ -17,7 +17,7 @@ const maxBody = 256 << 10 // bytes
 // postBatch answers POST /presence/batch: the same as batch for lists too long for a URL, or with
 // detail the users as GET /presence/{user_id} returns them.
 func (s *Server) postBatch(_ context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	p, err := s.posted(request, "detail")
+	p, err := s.posted(request, "detail", unsureParameter)
 	if err != nil {
 		return nil, err
 	}
@@ -25,12 +25,12 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 	// A slow sender has not used up the time for the read.
 	ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
 	defer cancel()
+	if !p.detail {
+		return s.states(ctx, request, users, header)
+	}
 	answers, err := s.charged(ctx, request, users)
 	if err != nil {
 		return nil, err
-	}
-	if !p.detail {
-		return users.states(answers, header), nil
 	}
 	all := struct {
 		Users []userAnswer `json:"users"`
@@ -52,8 +52,8 @@ type posted struct {
 }
 
 // posted reads them. Every error of the document is a *schemas.FieldError.
-func (s *Server) posted(request *http.Request, more string) (p posted, err error) {
-	q, err := s.ask(request)
+func (s *Server) posted(request *http.Request, more string, parameters ...string) (p posted, err error) {
+	q, err := s.ask(request, parameters...)
 	if err != nil {
 		return p, err
 	}

@@ -19,16 +19,12 @@ func (s *Server) Follow(idleAfter func(tenant string) time.Duration) { s.idleAft
 // push answers GET /presence/push?user_ids=1,2&within=5m: whether to hold back the push to the phone of a user who uses
 // another kind of device, or to send it. A push is sent in doubt.
 func (s *Server) push(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	q, err := s.ask(request, idsField, "within")
+	users, err := s.listed(request, "within")
 	if err != nil {
 		return nil, err
 	}
-	users, err := q.list()
-	if err != nil {
-		return nil, err
-	}
-	known := (*s.idleAfter.Load())(q.tenant)
-	if given := q.Values["within"]; len(given) > 0 {
+	known := (*s.idleAfter.Load())(users.tenant)
+	if given := users.Values["within"]; len(given) > 0 {
 		within, err := time.ParseDuration(given[0])
 		switch {
 		case err != nil || len(given) > 1 || !withinForm.MatchString(given[0]):

@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,11 @@ func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t 
 					t.Errorf("%s answers %d %s", path, status, body)
 				}
 			}
+			_, body := w.get(t, "/presence/batch?user_ids=1,2&unsure=mark")
+			posted := w.ask(t, http.MethodPost, "/presence/batch?unsure=mark", `{"user_ids":[1,2]}`).Body.String()
+			if strings.Contains(body, `{"1":"unsure","2":"offline"}`) != c.shown || posted != body {
+				t.Errorf("a batch that marks is answered %s, and in a body %s", body, posted)
+			}
 			users := must.Get(w.reader.Read(t.Context(), []schemas.UserID{1, 2}, nil))(t)
 			if (users[0].UnsureSince == now-1000) != c.shown || users[1].UnsureSince != 0 {
 				t.Errorf("the stream reads %+v", users)
@@ -82,6 +88,7 @@ func TestAnswersThatCannotSayWhetherAUserIsUnsureAreStaleUntilTheyCan(t *testing
 				t.Errorf("%s is answered with %d %s", path, status, body)
 			}
 		}
+		w.want(t, "/presence/batch?user_ids=1,2,3&unsure=mark", `{"1":"unsure","2":"offline","3":"offline"}`)
 		users := must.Get(w.reader.Read(t.Context(), []schemas.UserID{1, 2, 3}, nil))(t)
 		if (users[0].StaleSince == 0) != answers || users[1].StaleSince != 0 || users[2].StaleSince != 0 {
 			t.Errorf("the stream reads %+v", users)

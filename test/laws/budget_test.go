@@ -29,7 +29,7 @@ var budget = map[string]struct{ code, tests int }{
 	"fanout":   {6600, 7200},
 	"ingest":   {2350, 2500},
 	"internal": {15950, 14100},
-	"lastseen": {8650, 8400},
+	"lastseen": {8700, 8400},
 	"schemas":  {3200, 2200},
 	"test":     {0, 29800},
 	"tools":    {5700, 2150},
