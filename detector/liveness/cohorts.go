@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -32,10 +33,8 @@ func (m *Machine) leavesAt(u *user, r *report) presence {
 func (g *gateways) plannedAt(c *clock, window presence) presence {
 	if g.nextPlan == 0 {
 		g.nextPlan = never
-		for _, n := range g.closed {
-			if g.lives[n].planned == 0 {
-				g.nextPlan = min(g.nextPlan, g.planOf(c, n, window))
-			}
+		for _, n := range g.unplanned {
+			g.nextPlan = min(g.nextPlan, g.planOf(c, n, window))
 		}
 	}
 	return g.nextPlan
@@ -58,18 +57,19 @@ func (l *life) overAt(c *clock, window presence) presence {
 // microseconds on average, and none before those of earlier plans.
 func (g *gateways) plan(c *clock, p, window presence, step int64) {
 	g.nextPlan = 0
-	for _, n := range g.closed {
-		l := &g.lives[n]
-		if l.planned != 0 || g.planOf(c, n, window) > p {
-			continue
+	g.unplanned = slices.DeleteFunc(g.unplanned, func(n uint16) bool {
+		if g.planOf(c, n, window) > p {
+			return false
 		}
+		l := &g.lives[n]
 		over := l.overAt(c, window)
 		begins := max(int64(p)*1000, g.freeAt)
 		l.planned = p
 		l.wait, l.spread = presence((begins+999)/1000)-over, int64(l.present)*step
 		g.freeAt = begins + l.spread
 		g.held, g.heldUntil = max(g.held, l.wait+presence(l.spread/1000)), max(g.heldUntil, presence(g.freeAt/1000))
-	}
+		return true
+	})
 }
 
 // share is the part of a time in microseconds after which a device leaves, by SplitMix64 (Steele et al. 2014).

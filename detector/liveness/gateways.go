@@ -24,7 +24,7 @@ type gateways struct {
 	mute     map[string]int // by id: such lives with present devices, if there are any
 	overflow uint64
 
-	closed    []uint16 // closed lives, in the order of ids and epochs
+	unplanned []uint16 // closed lives whose devices have no times to leave yet, in the order of ids and epochs
 	freeAt    int64    // presence time from which the next of them leave, microseconds
 	held      presence // how much longer than the reconnect window devices may stay, by plans that are not over
 	heldUntil presence // when the last of these plans is over
@@ -349,36 +349,33 @@ func (g *gateways) close(c *clock, e *epoch, at schemas.Millis) {
 	l := &g.lives[e.life]
 	l.closedAt, l.leased, g.nextPlan = at, false, 0
 	g.unheard = min(g.unheard, c.at(at)+unsureAfter)
-	i, _ := slices.BinarySearchFunc(g.closed, l, func(n uint16, l *life) int {
+	i, _ := slices.BinarySearchFunc(g.unplanned, l, func(n uint16, l *life) int {
 		o := &g.lives[n]
 		return cmp.Or(cmp.Compare(o.id, l.id), cmp.Compare(o.epoch, l.epoch), cmp.Compare(o.closedAt, l.closedAt), -1)
 	})
-	g.closed = slices.Insert(g.closed, i, e.life)
+	g.unplanned = slices.Insert(g.unplanned, i, e.life)
 }
 
-// resume undoes the loss of the last life of e, if that may go on. 0: there is none.
+// resume undoes the loss of the last life of e, if that fell silent and its devices have no times to leave yet. 0: there
+// is none.
 func (g *gateways) resume(c *clock, e *epoch) uint16 {
-	i := slices.IndexFunc(g.closed, func(n uint16) bool {
+	i := slices.IndexFunc(g.unplanned, func(n uint16) bool {
 		l := &g.lives[n]
-		return l.epoch == e.epoch && l.mayGoOn() && l.id == e.id
+		return l.epoch == e.epoch && l.end == silent && l.id == e.id
 	})
 	if i < 0 {
 		return 0
 	}
-	number := g.closed[i]
+	number := g.unplanned[i]
 	l := &g.lives[number]
 	if g.silenced -= l.present; l.present > 0 {
 		g.mutes(l.id, -1)
 	}
 	l.end, l.lostAt, l.closedAt, l.resumed, l.returned = ongoing, 0, 0, c.now, 0
-	l.planned, l.wait, l.spread = 0, 0, 0
-	g.closed, g.nextPlan = slices.Delete(g.closed, i, i+1), 0
+	g.unplanned, g.nextPlan = slices.Delete(g.unplanned, i, i+1), 0
 	g.unheard = min(g.unheard, c.presence()+unsureAfter)
 	return number
 }
-
-// mayGoOn reports whether the closed life l fell silent, and its devices have not all left by a plan.
-func (l *life) mayGoOn() bool { return l.end == silent && (l.planned == 0 || l.present > 0) }
 
 // lost reports whether the life had ended at the presence instant p, which is not in the future.
 func (g *gateways) lost(c *clock, number uint16, p presence) bool {
@@ -486,12 +483,12 @@ func (g *gateways) sweep() {
 			g.swept = firstLife
 		}
 		l := &g.lives[g.swept]
-		if !l.used || l.planned == 0 && !l.endless() || l.reports > 0 {
+		if !l.used || l.closedAt == 0 && !l.endless() || l.reports > 0 || slices.Contains(g.unplanned, uint16(g.swept)) {
 			continue
 		}
-		delete(g.standIns, standIn{l.id, l.epoch, l.end})
-		g.closed = slices.DeleteFunc(g.closed, func(n uint16) bool { return n == uint16(g.swept) })
-		if l.returned+l.released > 0 {
+		if l.endless() {
+			delete(g.standIns, standIn{l.id, l.epoch, l.end})
+		} else if l.returned+l.released > 0 {
 			g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(l.id), Epoch: l.epoch, HeardAt: l.heard,
 				Drained: l.end == drained, Returned: l.returned, Released: l.released})
 		}

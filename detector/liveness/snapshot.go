@@ -131,7 +131,7 @@ func (s walk) gateways(g *gateways) {
 		snapshot.Number(s.Codec, &l.released)
 	})
 	snapshot.List(s.Codec, &g.free, func(n *uint16) { snapshot.Number(s.Codec, n) })
-	snapshot.List(s.Codec, &g.closed, func(n *uint16) { snapshot.Number(s.Codec, n) })
+	snapshot.List(s.Codec, &g.unplanned, func(n *uint16) { snapshot.Number(s.Codec, n) })
 	snapshot.Number(s.Codec, &g.freeAt)
 	snapshot.Number(s.Codec, &g.held)
 	snapshot.Number(s.Codec, &g.heldUntil)
@@ -184,7 +184,7 @@ func (s walk) gateways(g *gateways) {
 		unknown := func(life uint16) bool { return int(life) >= len(g.lives) }
 		wrong := func(l life) bool { return l.wait < 0 || l.spread < 0 || l.end > crowded }
 		if g.freeAt < 0 || slices.ContainsFunc(g.lives, wrong) || len(g.lives) < firstLife || g.swept < firstLife ||
-			slices.ContainsFunc(g.free, unknown) || slices.ContainsFunc(g.closed, unknown) {
+			slices.ContainsFunc(g.free, unknown) || slices.ContainsFunc(g.unplanned, unknown) {
 			s.Fail()
 			return
 		}

@@ -86,10 +86,10 @@ type Process struct {
 func (m *Machine) Gateways(yield func(schemas.GatewayID, []Process) bool) {
 	g := &m.gateways
 	var processes []Process
-	for i, n := range g.closed {
+	for i, n := range g.unplanned {
 		l, known := &g.lives[n], g.known[g.lives[n].id]
-		newest := i+1 == len(g.closed) || g.lives[g.closed[i+1]].id != l.id
-		if newest && l.mayGoOn() && (known == nil || len(known.epochs) == 0) {
+		newest := i+1 == len(g.unplanned) || g.lives[g.unplanned[i+1]].id != l.id
+		if newest && l.end == silent && (known == nil || len(known.epochs) == 0) {
 			processes = append(processes[:0], Process{Epoch: l.epoch, Lost: true})
 			if !yield(schemas.GatewayID(l.id), processes) {
 				return

@@ -182,12 +182,11 @@ func (w *world) hear(f *frame) (*life, bool) {
 	return own.life, true
 }
 
-// resume undoes the loss by silence of a life of the process, unless all its reports have left by a plan; nil: there is none.
+// resume undoes the loss by silence of a life of the process, unless its reports have times to leave; nil: there is none.
 func (w *world) resume(of origin) *life {
 	for i, l := range w.lost {
-		if l.of == of && l.end == bySilence && l.closedAt != 0 && (!l.planned || w.presentThrough(l) > 0) {
+		if l.of == of && l.end == bySilence && l.closedAt != 0 && !l.planned {
 			l.end, l.endedAt, l.closedAt, l.resumed = ongoing, 0, 0, w.now
-			l.planned, l.plannedAt, l.wait, l.spread = false, 0, 0, 0
 			w.lost = slices.Delete(w.lost, i, i+1)
 			return l
 		}
@@ -309,8 +308,10 @@ func (w *world) over(l *life) millis {
 	return max(w.presence(l.endedAt)+w.window, w.presence(l.closedAt))
 }
 
-// presentThrough is how many reports are present through l.
-func (w *world) presentThrough(l *life) (n int) {
+// plan gives the reports that are present through l times to leave from the presence instant p on: a step for each, after
+// those of lives that were lost before.
+func (w *world) plan(l *life, p millis) {
+	n := 0
 	for _, u := range w.users {
 		for _, r := range u.reports {
 			if r.life == l {
@@ -318,13 +319,6 @@ func (w *world) presentThrough(l *life) (n int) {
 			}
 		}
 	}
-	return n
-}
-
-// plan gives the reports that are present through l times to leave from the presence instant p on: a step for each, after
-// those of lives that were lost before.
-func (w *world) plan(l *life, p millis) {
-	n := w.presentThrough(l)
 	begins := max(int64(p)*1000, w.nextRelease)
 	l.planned, l.plannedAt = true, p
 	l.wait, l.spread = millis((begins+999)/1000)-w.over(l), int64(n)*w.cohortStep()
