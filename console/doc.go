@@ -8,7 +8,7 @@
 // after the last use (tail.go); presence.transitions by each open feed. Each of these reads has a bound:
 // of users (maxUsers), of streams (maxStreams), of changes a second (feedRate), of backtests (one).
 //
-// With authentication the endpoints need the scope presence:observe. A token that is bound to a tenant sees counts,
+// With authentication the endpoints need the scope presence:observe, and explain presence:admin. A token that is bound to a tenant sees counts,
 // policy, users, changes and explanations of this tenant alone; the state of the pipeline and backtests, which are of all
 // tenants, are refused or left out. Hidden users look hidden here as everywhere, except to administrators.
 //

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/schemas"
@@ -29,21 +30,21 @@ type feedFilter struct {
 	causes []schemas.Cause
 }
 
-// wants reports whether the client may see a change, and asks for it.
-func (f *feedFilter) wants(t *schemas.Transition) bool {
+// sees is what the client may see of a change; false: nothing, or it has not asked for it.
+func (f *feedFilter) sees(t *schemas.Transition) (*schemas.Transition, bool) {
+	seen := !f.text || f.has(t.Name)
 	switch {
-	case f.text && !f.has(t.Name):
-		return false
-	case f.offline && (t.Visibility == schemas.Nobody || t.Cause == schemas.VisibilityChange):
-		return false
-	case t.Visibility == schemas.Nobody && t.Cause != schemas.VisibilityChange && !f.admin:
-		return false // of a hidden user others see the hide alone
-	case f.conceals(t) && f.state != 0:
-		return false
-	case f.user != 0 && t.User != f.user, f.state != 0 && t.To != f.state:
-		return false
+	case !seen || f.admin:
+	case f.offline:
+		t, seen = shown.AsIfOffline(t)
+	default:
+		t, seen = shown.AsNull(t)
 	}
-	return len(f.causes) == 0 || slices.Contains(f.causes, t.Cause)
+	switch {
+	case !seen, f.conceals(t) && f.state != 0, f.user != 0 && t.User != f.user, f.state != 0 && t.To != f.state:
+		return nil, false
+	}
+	return t, len(f.causes) == 0 || slices.Contains(f.causes, t.Cause)
 }
 
 // conceals reports whether a change is a hide of which the client may see nothing else.
@@ -130,7 +131,11 @@ func (f *feed) run(ctx context.Context) error {
 // send sends what the client wants of a batch.
 func (f *feed) send(changes []*schemas.Transition) error {
 	for _, t := range changes {
-		if t == nil || !f.wants(t) {
+		if t == nil {
+			continue
+		}
+		t, seen := f.sees(t)
+		if !seen {
 			continue
 		}
 		if f.heard = time.Now(); f.heard.Sub(f.second) >= time.Second {

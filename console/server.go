@@ -221,7 +221,7 @@ type audience struct {
 	tenant string // unless all
 	bound  bool   // the sender may see one tenant alone
 	admin  bool   // the sender sees hidden users
-	// offline: to the sender, who does not, they look offline. They are in no list, and no change says that they hid.
+	// offline: to the sender, who does not, they look offline, and are in no list.
 	offline bool
 }
 

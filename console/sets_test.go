@@ -138,8 +138,8 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 		want bool
 	}{
 		{feedFilter{audience: every}, hide, true},
-		{feedFilter{audience: every, state: schemas.Online}, hide, false}, // else the filter would tell the state
-		{feedFilter{audience: audience{all: true, offline: true}}, hide, false},
+		{feedFilter{audience: every, state: schemas.Online}, hide, false},                                            // else the filter would tell the state
+		{feedFilter{audience: audience{all: true, offline: true}, causes: []schemas.Cause{schemas.Bye}}, hide, true}, // it looks so
 		{feedFilter{audience: every}, hidden, false},
 		{feedFilter{audience: audience{all: true, admin: true}}, hidden, true},
 		{feedFilter{audience: every}, open, true},
@@ -150,9 +150,13 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 		{feedFilter{text: true, audience: audience{tenant: "evil"}}, named, false},
 		{feedFilter{text: true, audience: audience{}}, open, false}, // whose name is not known
 	} {
-		if got := c.f.wants(c.t); got != c.want {
+		if _, got := c.f.sees(c.t); got != c.want {
 			t.Errorf("case %d: %v", i, got)
 		}
+	}
+	show := &schemas.Transition{User: 1, At: 9, From: schemas.Away, To: schemas.Online, LastSeen: 5, LeftOut: 3, Cause: schemas.VisibilityChange}
+	if seen, _ := (&feedFilter{audience: every}).sees(show); seen.From != schemas.Online || seen.LastSeen != 9 || seen.LeftOut != 0 {
+		t.Errorf("a show tells of the time before: %+v", seen)
 	}
 	var s Server
 	if r := s.feedRowOf(&feedFilter{audience: every}, hide); r.From != hiddenWord || r.To != hiddenWord || r.LastSeenAt != 0 {

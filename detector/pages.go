@@ -11,19 +11,20 @@ const (
 	entrySize = 256 // room for one key and value; a longer one moves its page
 )
 
-// written is what append appends.
-func (p *pages) written(append func([]byte) []byte) []byte {
+// written is what add appends.
+func (p *pages) written(add func([]byte) []byte) []byte {
 	if cap(p.page)-len(p.page) < entrySize {
 		p.page = make([]byte, 0, pageSize)
 	}
 	from := len(p.page)
-	p.page = append(p.page)
+	p.page = add(p.page)
 	return p.page[from:len(p.page):len(p.page)]
 }
 
 // transition is the record of t.
 func (p *pages) transition(partition int32, t *schemas.Transition) schemas.Outgoing {
-	return schemas.Outgoing{Topic: schemas.Transitions, Partition: partition, Key: p.written(t.User.AppendKey), Value: p.written(t.Append)}
+	key, value := p.written(t.User.AppendKey), p.written(t.Append)
+	return schemas.Outgoing{Topic: schemas.Transitions, Partition: partition, Key: key, Value: value}
 }
 
 // status is the record of a user's status, or a tombstone.

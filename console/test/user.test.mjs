@@ -58,7 +58,7 @@ test("an observer is offered no acts, and asks for nothing that needs more", () 
     for (const name of ["Hide", "Show", "Export", "Erase"])
       assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
     assert.deepEqual(
-      fake.requests.filter((r) => /visibility|export|devices=true/.test(r)),
+      fake.requests.filter((r) => /visibility|export|followers|devices=true/.test(r)),
       [],
     );
   }));

@@ -39,7 +39,7 @@ type Caller struct {
 	Until     time.Time // when the token expires
 }
 
-// May reports whether the token allows what scope says. Admin allows everything.
+// May reports whether the token allows what scope says. Admin allows everything, Observe also Read.
 func (c *Caller) May(scope string) bool {
 	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, Admin) ||
 		scope == Read && slices.Contains(c.Scopes, Observe)

@@ -28,7 +28,7 @@ type Config struct {
 	// it every 2 s.
 	AliveInterval time.Duration
 	// ReportAgainAfter is how long the gateway may not have been heard before open connections are reported again
-	// [five alive intervals]. Shorter than the detector's gateway_silence and reconnect_window together.
+	// [five alive intervals; see Under for those of a policy].
 	ReportAgainAfter time.Duration
 	// ActiveAfterIdle: a device that is touched for the first time in so long is reported at once
 	// [1m]. At most the detector's idle_after.

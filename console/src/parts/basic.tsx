@@ -56,7 +56,10 @@ export function Problem({ fault, again, inline }: { fault: Fault; again?: () => 
         )}
       </p>
       {fault.status === 403 && fault.code !== "not_allowed" && (
-        <p>The console needs the scope presence:observe, and acts need presence:admin.</p>
+        <p>
+          The console needs the scope presence:observe. To explain changes, and to hide, show, export or erase users,
+          use presence:admin.
+        </p>
       )}
       <div class="acts">
         {(fault.status === 401 || fault.status === 403) && (

@@ -158,7 +158,7 @@ export function Drawer({
         </Panel>
         {event && <Why event={event} close={() => go(link("users", [id], without(route)))} />}
         <History id={id} seen={seen} why={why} event={event} />
-        <Others id={id} />
+        {acts && <Others id={id} />}
       </div>
     </aside>
   );
