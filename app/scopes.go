@@ -8,7 +8,7 @@ import (
 )
 
 // scopes are those that the endpoints ask for. An endpoint below /presence/ or /console/api/ that is not listed asks for
-// presence:admin, so that a new one is closed until it is listed; so does GET /console/api/explain, which names devices.
+// presence:admin, so that a new one is closed until it is listed. GET /console/api/explain names devices, and is not.
 var scopes = map[string]string{
 	"POST /presence/heartbeats":          auth.Beat,
 	"POST /presence/connections":         auth.Beat,

@@ -8,9 +8,10 @@
 // after the last use (tail.go); presence.transitions by each open feed. Each of these reads has a bound:
 // of users (maxUsers), of streams (maxStreams), of changes a second (feedRate), of backtests (one).
 //
-// With authentication the endpoints need the scope presence:observe, and explain presence:admin. A token that is bound to a tenant sees counts,
-// policy, users, changes and explanations of this tenant alone; the state of the pipeline and backtests, which are of all
-// tenants, are refused or left out. Hidden users look hidden here as everywhere, except to administrators.
+// With authentication the endpoints need the scope presence:observe, and explain presence:admin. A token that is bound
+// to a tenant sees counts, policy, users, changes and explanations of this tenant alone; the state of the pipeline and
+// backtests, which are of all tenants, are refused or left out. Hidden users look hidden here as everywhere, except to
+// administrators.
 //
 // The sources of the pages are TypeScript in src. npm (go generate) makes dist of them, which is committed, so that a build
 // of the program needs no Node; npm run check compares both. The pages use relative URLs only: they work below any path.

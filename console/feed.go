@@ -30,8 +30,8 @@ type feedFilter struct {
 	causes []schemas.Cause
 }
 
-// sees is what the client may see of a change; false: nothing, or it has not asked for it.
-func (f *feedFilter) sees(t *schemas.Transition) (*schemas.Transition, bool) {
+// shows is what the client may see of a change; false: nothing, or it has not asked for it.
+func (f *feedFilter) shows(t *schemas.Transition) (*schemas.Transition, bool) {
 	seen := !f.text || f.has(t.Name)
 	switch {
 	case !seen || f.admin:
@@ -134,7 +134,7 @@ func (f *feed) send(changes []*schemas.Transition) error {
 		if t == nil {
 			continue
 		}
-		t, seen := f.sees(t)
+		t, seen := f.shows(t)
 		if !seen {
 			continue
 		}

@@ -150,12 +150,12 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 		{feedFilter{text: true, audience: audience{tenant: "evil"}}, named, false},
 		{feedFilter{text: true, audience: audience{}}, open, false}, // whose name is not known
 	} {
-		if _, got := c.f.sees(c.t); got != c.want {
+		if _, got := c.f.shows(c.t); got != c.want {
 			t.Errorf("case %d: %v", i, got)
 		}
 	}
 	show := &schemas.Transition{User: 1, At: 9, From: schemas.Away, To: schemas.Online, LastSeen: 5, LeftOut: 3, Cause: schemas.VisibilityChange}
-	if seen, _ := (&feedFilter{audience: every}).sees(show); seen.From != schemas.Online || seen.LastSeen != 9 || seen.LeftOut != 0 {
+	if seen, _ := (&feedFilter{audience: every}).shows(show); seen.From != schemas.Online || seen.LastSeen != 9 || seen.LeftOut != 0 {
 		t.Errorf("a show tells of the time before: %+v", seen)
 	}
 	var s Server

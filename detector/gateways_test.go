@@ -135,7 +135,8 @@ func TestAProcessThatIsHeardAgainBeforeItsDevicesLeaveGetsALease(t *testing.T) {
 	for _, c := range []struct {
 		silence, window time.Duration // seconds
 		gap, unseen     int           // seconds
-	}{{10, 600, 20, 0}, {10, 600, 200, 0}, {10, 30, 0, 39}, {10, 30, 22, 11}, {1, 10, 5, 0}, {4, 2, 4, 0}, {600, 0, 450, 0}, {60, 0, 45, 0}, {1, 600, 300, 0}} {
+	}{{10, 600, 20, 0}, {10, 600, 200, 0}, {10, 30, 0, 39}, {10, 30, 22, 11}, {1, 10, 5, 0}, {4, 2, 4, 0},
+		{600, 0, 450, 0}, {60, 0, 45, 0}, {1, 600, 300, 0}} {
 		l := newLeases(t)
 		policy := schemas.DefaultPolicy()
 		policy.GatewaySilence, policy.ReconnectWindow = c.silence*time.Second, c.window*time.Second

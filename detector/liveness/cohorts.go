@@ -40,7 +40,7 @@ func (g *gateways) plannedAt(c *clock, window presence) presence {
 	return g.nextPlan
 }
 
-// planOf is when the devices of one lost life get their times to leave, or did.
+// planOf is when the devices of one lost life get their times to leave, or got them.
 func (g *gateways) planOf(c *clock, number uint16, window presence) presence {
 	l := &g.lives[number]
 	if l.planned != 0 {

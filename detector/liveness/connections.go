@@ -66,8 +66,8 @@ func (u *user) holds() bool {
 	return slices.ContainsFunc(u.reports, func(r report) bool { return r.held })
 }
 
-// mayBeDue reports whether a device of u is held, or was heard last before its gateway came back after a loss: armUnheard
-// may not have set the timer yet.
+// mayBeDue reports whether a device of u is held, or was heard last before its gateway came back after a loss:
+// armUnheard may not have set the timer yet.
 func (m *Machine) mayBeDue(u *user) bool {
 	return slices.ContainsFunc(u.reports, func(r report) bool {
 		return r.held || r.seen < m.gateways.lives[r.life].resumed

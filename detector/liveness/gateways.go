@@ -356,8 +356,7 @@ func (g *gateways) close(c *clock, e *epoch, at schemas.Millis) {
 	g.unplanned = slices.Insert(g.unplanned, i, e.life)
 }
 
-// resume undoes the loss of the last life of e, if that fell silent and its devices have no times to leave yet. 0: there
-// is none.
+// resume undoes the loss of a life of e that fell silent and whose devices have no times to leave yet. 0: there is none.
 func (g *gateways) resume(c *clock, e *epoch) uint16 {
 	i := slices.IndexFunc(g.unplanned, func(n uint16) bool {
 		l := &g.lives[n]

@@ -32,8 +32,7 @@ type Caller struct {
 	Tenant  string
 	Tenants []string
 	// AnyTenant: the caller may name any tenant, because its claim is AllTenants. Only gateways, observers and
-	// administrators have it.
-	// In int mode there are no tenants, and all of these have it.
+	// administrators have it. In int mode there are no tenants, and all of these have it.
 	AnyTenant bool
 	Scopes    []string
 	Until     time.Time // when the token expires

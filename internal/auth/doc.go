@@ -9,7 +9,7 @@
 //	claim        meaning
 //	sub          the user's id, a positive 64-bit number as text; with --ids text the user's name
 //	gateway_id   in place of it: a gateway or server, which speaks for any user
-//	tenant       with --ids text: the only tenant that the caller may name; "*": any, of gateways, observers and administrators
+//	tenant       with --ids text: the only tenant that the caller may name; "*", of gateways, observers and administrators: any
 //	scope        presence:beat, presence:read, presence:observe, presence:admin, separated by spaces
 //	exp          needed; iss and aud are checked where they are configured
 //

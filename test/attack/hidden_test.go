@@ -62,7 +62,7 @@ func TestAnObserverSeesAHiddenUserAsReadersDo(t *testing.T) {
 	reader, observer, admin := by(auth.Read), by(auth.Observe), by(auth.Admin)
 	with(h, admin, "POST", "/presence/heartbeats", `{"beats":[{"user_id":"1","device_id":"7"}]}`)
 	with(h, admin, "PUT", "/presence/1/visibility", `{"visibility":"nobody"}`)
-	testkit.Until(t, "the administrator sees who hides", 20*time.Second, func() bool {
+	testkit.Until(t, "the administrator sees the hidden user", 20*time.Second, func() bool {
 		_, list := with(h, admin, "GET", "/console/api/users", "")
 		return strings.Contains(list, `"state":"online"`) && strings.Contains(list, `"visibility":"nobody"`)
 	})
