@@ -25,7 +25,11 @@ func (m *Machine) leavesAt(u *user, r *report) presence {
 	case l.end == ongoing: // until then it may be heard
 		return until
 	}
-	return until + m.reconnectWindow + l.wait + share(u.id, r.device, l.spread)
+	until += m.reconnectWindow + l.wait + share(u.id, r.device, l.spread)
+	if l.planned == 0 && l.closedAt != 0 {
+		return max(until, m.gateways.ownedAgain(&m.clock, m.gateways.dueAt(&m.clock, l, m.reconnectWindow)))
+	}
+	return max(until, l.planned)
 }
 
 // plannedAt is when the devices of the next lost life get their times to leave: when its reconnect window is over and
@@ -46,7 +50,50 @@ func (g *gateways) planOf(c *clock, number uint16, window presence) presence {
 	if l.planned != 0 {
 		return l.planned
 	}
+	due := g.dueAt(c, l, window)
+	return max(due, g.ownedAgain(c, due))
+}
+
+// dueAt is when a plan is made for l where the partition has an owner.
+func (g *gateways) dueAt(c *clock, l *life, window presence) presence {
 	return max(l.overAt(c, window), c.at(g.from))
+}
+
+// leaseGrace is how long the owner of a partition has to say which gateways are heard, after it could not.
+const leaseGrace presence = 15_000
+
+// missTicks looks whether the partition has an owner that keeps up: no other writes ticks in time.
+func (g *gateways) missTicks(c *clock) {
+	unowned := g.ticked != 0 && c.now-g.ticked > maxStep && c.presence()-c.at(g.ticked) > maxStep
+	if unowned != g.unowned {
+		g.unowned, g.nextPlan, g.unheard = unowned, 0, -never
+	}
+}
+
+func (g *gateways) tick(c *clock) {
+	if g.ticked = c.now; g.unowned {
+		g.ownedFrom = c.now
+	}
+}
+
+// ownedAgain is when a plan is made that was due at p while the partition had no owner that could say who is heard;
+// never: it has none yet. 0: it had one.
+func (g *gateways) ownedAgain(c *clock, p presence) presence {
+	if g.unowned && p > c.at(g.ticked)+maxStep {
+		return never
+	}
+	if at := c.at(g.ownedFrom) + leaseGrace; g.ownedFrom != 0 && p < at {
+		return at
+	}
+	return 0
+}
+
+// waited is how long devices of lost lives have waited for a plan.
+func (g *gateways) waited(c *clock) (longest presence) {
+	for _, n := range g.unplanned {
+		longest = max(longest, c.presence()-c.at(g.lives[n].lostAt))
+	}
+	return longest
 }
 
 func (l *life) overAt(c *clock, window presence) presence {

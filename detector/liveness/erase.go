@@ -7,16 +7,9 @@ import "github.com/stillhere/stillhere/schemas"
 // this transition.
 func (m *Machine) applyErasure(f *schemas.Frame) {
 	id := f.ErasedUser
-	e := m.index.find(&m.store, m.index.hash(id), id)
-	u := &m.scratch
-	switch {
-	case e != none:
-		u = m.load(e, u)
-	case m.foreign(id):
-		m.out.MisroutedErasure = id
+	e, u := m.named(id, &m.out.MisroutedErasure)
+	if u == nil {
 		return
-	default:
-		e = m.enter(id, u)
 	}
 	from, at := u.published(), max(m.clock.now, m.earliest(u))
 	for i := len(u.reports) - 1; i >= 0; i-- {

@@ -188,6 +188,7 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	overdue := m.clock.advance(appended, max(m.breakerLimit, m.policyFrom-m.clock.stopped))
 	m.breaker.disarmed = m.breaker.disarmed || overdue != 0
 	m.rebase(m.clock.now)
+	m.gateways.missTicks(&m.clock)
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
 	}
@@ -289,20 +290,23 @@ func (m *Machine) versionBase() int64 { return m.bases[len(m.bases)-1].Offset }
 const blockRows = 128
 
 func (m *Machine) applyVisibility(f *schemas.Frame) {
-	id := f.VisibilityUser
-	e := m.index.find(&m.store, m.index.hash(id), id)
-	u := &m.scratch
-	switch {
-	case e != none:
-		u = m.load(e, u)
-	case m.foreign(id):
-		m.out.MisroutedVisibility = id
-		return
-	default:
-		e = m.enter(id, u)
+	if e, u := m.named(f.VisibilityUser, &m.out.MisroutedVisibility); u != nil {
+		m.setVisibility(u, f.Visibility)
+		m.save(e, u, true)
 	}
-	m.setVisibility(u, f.Visibility)
-	m.save(e, u, true)
+}
+
+// named is the user whom a frame names, with the entry; nil, and misrouted, where it is one of another partition.
+func (m *Machine) named(id schemas.UserID, misrouted *schemas.UserID) (uint32, *user) {
+	u := &m.scratch
+	if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
+		return e, m.load(e, u)
+	}
+	if m.foreign(id) {
+		*misrouted = id
+		return none, nil
+	}
+	return m.enter(id, u), u
 }
 
 // foreign reports whether the user belongs to another partition. Users with an entry do not.

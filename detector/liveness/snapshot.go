@@ -15,7 +15,7 @@ import (
 // the sums. Users come last, because there are so many: a capture writes them while records are applied.
 
 // snapshotForm changes whenever the walk does.
-const snapshotForm = 7
+const snapshotForm = 8
 
 // walk walks over the state of a machine.
 type walk struct {
@@ -49,8 +49,7 @@ func (m *Machine) Walk(s *snapshot.Codec) {
 func (s *walk) machine(m *Machine) {
 	form, partition, partitions := snapshotForm, m.partition, m.partitions
 	snapshot.Number(s.Codec, &form)
-	snapshot.Number(s.Codec, &partition)
-	snapshot.Number(s.Codec, &partitions)
+	snapshot.Numbers(s.Codec, &partition, &partitions)
 	if form != snapshotForm || partition != m.partition || partitions != m.partitions {
 		s.Fail()
 		return
@@ -80,21 +79,15 @@ func (s *walk) machine(m *Machine) {
 }
 
 func (s walk) clock(c *clock) {
-	snapshot.Number(s.Codec, &c.now)
-	snapshot.Number(s.Codec, &c.total)
-	snapshot.Number(s.Codec, &c.stopped)
-	snapshot.List(s.Codec, &c.frozen, func(f *schemas.Span) {
-		snapshot.Number(s.Codec, &f.Start)
-		snapshot.Number(s.Codec, &f.End)
-	})
+	snapshot.Numbers(s.Codec, &c.now, &c.total, &c.stopped)
+	snapshot.List(s.Codec, &c.frozen, func(f *schemas.Span) { snapshot.Numbers(s.Codec, &f.Start, &f.End) })
 }
 
 func (s walk) policies(m *Machine) {
 	snapshot.Number(s.Codec, &m.policy.Offset)
 	snapshot.Number(s.Codec, &m.policy.At)
 	s.policy(&m.policy.Policy)
-	snapshot.Number(s.Codec, &m.policyFrom)
-	snapshot.Number(s.Codec, &m.gateways.from)
+	snapshot.Numbers(s.Codec, &m.policyFrom, &m.gateways.from)
 }
 
 func (s walk) policy(p *schemas.Policy) {
@@ -116,35 +109,28 @@ func (s walk) policy(p *schemas.Policy) {
 func (s walk) gateways(g *gateways) {
 	snapshot.List(s.Codec, &g.lives, func(l *life) {
 		s.Text(&l.id)
-		snapshot.Number(s.Codec, &l.epoch)
-		snapshot.Number(s.Codec, &l.heard)
-		snapshot.Number(s.Codec, &l.lostAt)
+		snapshot.Numbers(s.Codec, &l.epoch, &l.heard, &l.lostAt)
 		snapshot.Number(s.Codec, &l.end)
 		s.Flag(&l.used)
-		snapshot.Number(s.Codec, &l.closedAt)
-		snapshot.Number(s.Codec, &l.resumed)
-		snapshot.Number(s.Codec, &l.begun)
-		snapshot.Number(s.Codec, &l.planned)
-		snapshot.Number(s.Codec, &l.wait)
+		snapshot.Numbers(s.Codec, &l.closedAt, &l.resumed, &l.begun)
+		snapshot.Numbers(s.Codec, &l.planned, &l.wait)
 		snapshot.Number(s.Codec, &l.spread)
-		snapshot.Number(s.Codec, &l.returned)
-		snapshot.Number(s.Codec, &l.released)
+		snapshot.Numbers(s.Codec, &l.returned, &l.released)
 	})
 	snapshot.List(s.Codec, &g.free, func(n *uint16) { snapshot.Number(s.Codec, n) })
 	snapshot.List(s.Codec, &g.unplanned, func(n *uint16) { snapshot.Number(s.Codec, n) })
+	snapshot.Numbers(s.Codec, &g.ticked, &g.ownedFrom)
+	s.Flag(&g.unowned)
 	snapshot.Number(s.Codec, &g.freeAt)
-	snapshot.Number(s.Codec, &g.held)
-	snapshot.Number(s.Codec, &g.heldUntil)
+	snapshot.Numbers(s.Codec, &g.held, &g.heldUntil)
 	snapshot.Number(s.Codec, &g.swept)
 	snapshot.List(s.Codec, &g.ends, func(e *GatewayEnd) {
 		text := string(e.Gateway)
 		s.Text(&text)
 		e.Gateway = schemas.GatewayID(text)
-		snapshot.Number(s.Codec, &e.Epoch)
-		snapshot.Number(s.Codec, &e.HeardAt)
+		snapshot.Numbers(s.Codec, &e.Epoch, &e.HeardAt)
 		s.Flag(&e.Drained)
-		snapshot.Number(s.Codec, &e.Returned)
-		snapshot.Number(s.Codec, &e.Released)
+		snapshot.Numbers(s.Codec, &e.Returned, &e.Released)
 	})
 	snapshot.Table(s.Codec, g.known, func(id *string, known **gateway) {
 		if s.Reading {
@@ -173,8 +159,7 @@ func (s walk) gateways(g *gateways) {
 	})
 	snapshot.List(s.Codec, &epochs, func(e *epoch) {
 		s.Text(&e.id)
-		snapshot.Number(s.Codec, &e.epoch)
-		snapshot.Number(s.Codec, &e.heard)
+		snapshot.Numbers(s.Codec, &e.epoch, &e.heard)
 		snapshot.Number(s.Codec, &e.sequence)
 		snapshot.Number(s.Codec, &e.life)
 		s.Flag(&e.leased)
@@ -261,14 +246,18 @@ func (s walk) tenants(t *tenants) {
 
 // optional is a policy that may be none.
 func (s walk) optional(p **schemas.Policy) {
-	there := *p != nil
-	if s.Flag(&there); !there {
-		return
+	if is(s, p) {
+		s.policy(*p)
 	}
-	if s.Reading {
-		*p = new(schemas.Policy)
+}
+
+// is reports whether there is a value, and makes one when it reads that there was.
+func is[T any](s walk, value **T) bool {
+	there := *value != nil
+	if s.Flag(&there); there && s.Reading {
+		*value = new(T)
 	}
-	s.policy(*p)
+	return there
 }
 
 // instant is a time in the state of a user, as its distance from the log time: a few bytes.
@@ -291,16 +280,12 @@ func (s walk) instant(t *schemas.Millis) {
 func (s walk) absent(m *Machine) {
 	snapshot.Table(s.Codec, m.hidden, func(user *schemas.UserID, h *hiddenUser) {
 		snapshot.Number(s.Codec, user)
-		snapshot.Number(s.Codec, &h.lastSeen)
-		snapshot.Number(s.Codec, &h.lastActive)
-		snapshot.Number(s.Codec, &h.since)
+		snapshot.Numbers(s.Codec, &h.lastSeen, &h.lastActive, &h.since)
 	})
 	snapshot.Table(s.Codec, m.privacy, func(user *schemas.UserID, k *privacyRecord) {
 		snapshot.Number(s.Codec, user)
-		snapshot.Number(s.Codec, &k.shownAt)
 		snapshot.Number(s.Codec, &k.erased)
-		snapshot.Number(s.Codec, &k.withheld)
-		snapshot.Number(s.Codec, &k.looksAt)
+		snapshot.Numbers(s.Codec, &k.shownAt, &k.withheld, &k.looksAt)
 	})
 	for id, k := range m.privacy {
 		if s.Reading && k.looksAt != 0 {
@@ -436,14 +421,9 @@ func (s walk) user(u *user) {
 }
 
 func (s walk) waiting(w **waiting) {
-	there := *w != nil
-	if s.Flag(&there); !there {
-		return
+	if is(s, w) {
+		snapshot.Number(s.Codec, &(*w).state)
+		snapshot.Number(s.Codec, &(*w).kinds)
+		s.Flag(&(*w).hidden)
 	}
-	if s.Reading {
-		*w = new(waiting)
-	}
-	snapshot.Number(s.Codec, &(*w).state)
-	snapshot.Number(s.Codec, &(*w).kinds)
-	s.Flag(&(*w).hidden)
 }

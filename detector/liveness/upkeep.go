@@ -5,6 +5,7 @@ const movesPerTick = 4096
 
 // upkeep runs at ticks: it forgets what no longer matters and returns memory.
 func (m *Machine) upkeep() {
+	m.gateways.tick(&m.clock)
 	m.gateways.sweep()
 	m.gateways.expire(&m.clock)
 	m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
@@ -18,7 +19,7 @@ func (m *Machine) upkeep() {
 		if m.gateways.heldUntil < m.clock.presence()-reach {
 			m.gateways.held = 0
 		}
-		if m.clock.forget(m.clock.presence() - reach - m.gateways.held) {
+		if m.clock.forget(m.clock.presence() - reach - m.gateways.held - m.gateways.waited(&m.clock)) {
 			m.rearmAll()
 		}
 	}

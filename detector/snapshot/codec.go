@@ -26,6 +26,13 @@ func (s *Codec) Failed() bool { return s.failed }
 // Fail ends the reading: all that follows is zero.
 func (s *Codec) Fail() { s.failed, s.Bytes = true, nil }
 
+// Numbers walks over several numbers.
+func Numbers[N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](s *Codec, all ...*N) {
+	for _, n := range all {
+		Number(s, n)
+	}
+}
+
 // Number is a whole number, as a zigzag varint.
 func Number[N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](s *Codec, n *N) {
 	if !s.Reading {

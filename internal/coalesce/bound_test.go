@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -156,9 +157,7 @@ func TestLastWrittenReportOfADeviceIsItsNewest(t *testing.T) {
 			"report": func(t *rapid.T) {
 				r := beat(schemas.UserID(rapid.IntRange(1, 5).Draw(t, "user")))
 				r.Bye = rapid.Bool().Draw(t, "bye")
-				if _, err := q.Add(now, r); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(q.Add(now, r))(t)
 				said[r.User] = word{r.Bye, now}
 			},
 			"flush": func(*rapid.T) { q.Flush(); seal() },

@@ -167,8 +167,6 @@ func TestASignalLoadsAtOnceAndAFailureIsReportedUntilALoadSucceeds(t *testing.T)
 				t.Errorf("the log lacks %q:\n%s", want, w.logged())
 			}
 		}
-		if _, err := testutil.GatherAndLint(w.registry); err != nil {
-			t.Error(err)
-		}
+		must.Get(testutil.GatherAndLint(w.registry))(t)
 	})
 }

@@ -48,7 +48,11 @@ func (w *world) leaves(u *user, r *report) millis {
 	case r.life.end == ongoing:
 		return until
 	}
-	return until + w.window + r.life.wait + part(u.id, r)
+	until += w.window + r.life.wait + part(u.id, r)
+	if r.life.closedAt != 0 && !r.life.planned {
+		return max(until, w.ownedAgain(w.due(r.life)))
+	}
+	return max(until, r.life.plannedAt)
 }
 
 // part is the time within the spread of its life that r has for itself: the first 64 bits behind the point of a

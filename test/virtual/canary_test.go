@@ -97,9 +97,7 @@ func TestACanaryOfAHealthyServiceCountsNoFailureAndRestartsInAnyState(t *testing
 		if most := w.config.Policy.AllowedLateness + 500*time.Millisecond; late < .25 || late > most.Seconds() {
 			w.Errorf("offline by silence came %gs after the limit, must be at most %s", late, most)
 		}
-		if err := r.Ready(); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, r.Ready())
 
 		// The next one finds the silent user away.
 		w.until("the silent user is away", 6*time.Minute, func() bool { return word(w.user(all["api"].base, canary.DefaultSilent).State) == "away" })
@@ -246,9 +244,7 @@ func TestNoHungDependencyStopsACanaryFromReporting(t *testing.T) {
 				if failed := r.count(canaryFailures, step, "timeout"); failed < 7 {
 					w.Errorf("%g rounds of two minutes ended with a timeout of the step %s, must be at least 7", failed, step)
 				}
-				if err := r.Ready(); err != nil {
-					w.Error(err)
-				}
+				must.Do(w, r.Ready())
 				h.hangs.Store(false)
 				time.Sleep(20 * time.Second)
 				ok := r.count(canaryRounds, "bye", "ok")

@@ -72,9 +72,7 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 		})
 		k := must.Get(gateway.Tenant("acme").Connect("gateway", "tab", schemas.Web, 0))(w)
 		users.user("gateway", func() {
-			if err := k.Active(); err != nil {
-				w.Error(err)
-			}
+			must.Do(w, k.Active())
 		})
 		durable, closeStore, err := dataset.OpenStore(w.Context(), app.Store{SQLite: w.config.Store.SQLite}, pgstore.Config{})
 		must.Do(w, err)
@@ -124,15 +122,11 @@ func TestUsersWhoBeatOnceMoreAfterAnErasureAreFoundByTheirNames(t *testing.T) {
 				w.Errorf("after %s the sizes of tenants are %+v (%v)", c.how, sizes, err)
 			}
 		}
-		if err := k.Close(); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, k.Close())
 		byTenant() // finds every one of them
 		if sizes, err := durable.TenantSizes(w.Context(), false); err != nil || len(sizes) != 0 || writer.Unspread() != nil {
 			w.Errorf("at last the sizes of tenants are %+v (%v), %v", sizes, err, writer.Unspread())
 		}
-		if err := gateway.Close(w.Context()); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, gateway.Close(w.Context()))
 	})
 }

@@ -138,9 +138,7 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 		for _, s := range sockets {
 			s.leave()
 		}
-		if err := g.Close(context.Background()); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, g.Close(context.Background()))
 	})
 }
 
@@ -186,9 +184,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneI
 		asked := policy.Change{Policy: mend, Names: []string{"online_ttl"}}
 		must.Do(w, policy.Set(context.Background(), clusterOf(w.config), asked.To(mend), w.log))
 		time.Sleep(2 * time.Minute)
-		if err := policy.Divided(inForce()); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, policy.Divided(inForce()))
 		same, other := a, b // whose flags ask for what is in force now, or do not
 		if mend.OnlineTTL == 50*time.Second {
 			same, other = b, a

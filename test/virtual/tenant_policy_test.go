@@ -76,9 +76,7 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 		time.Sleep(8 * time.Second)
 		acme.are(`"online"`)
 		intervals(w.config.Policy.HeartbeatInterval)
-		if err := errors.Join(g.Close(context.Background()), late.Close(context.Background())); err != nil {
-			w.Error(err)
-		}
+		must.Do(w, errors.Join(g.Close(context.Background()), late.Close(context.Background())))
 		time.Sleep(10 * time.Second) // everything is committed
 		w.backtests()
 	})

@@ -33,9 +33,8 @@ func (w *world) predecessor() (client *kgo.Client, id int64, epoch int16) {
 	versions.SetMaxKeyVersion(int16(kmsg.Produce), 11) // the last one that does not join the transaction by itself
 	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("detector")+".a"), kgo.MaxVersions(versions))
 	must.Do(w, err)
-	if id, epoch, err = client.ProducerID(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	id, epoch, err = client.ProducerID(w.Context())
+	must.Do(w, err)
 	return client, id, epoch
 }
 

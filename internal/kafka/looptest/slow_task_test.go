@@ -65,6 +65,28 @@ func TestManySlowRecordsAreNotAStallAndAreCommittedAlongTheWay(t *testing.T) {
 	})
 }
 
+// Ticks say that the owner of a partition keeps up.
+func TestTicksAreRareWhileAPartitionDoesNotKeepUp(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		_, calls, _ := w.slowOn(time.Second)
+		w.until("ticking", time.Minute, func() bool { return len(w.read(schemas.Heartbeats)) > 10 })
+		behind, ticks := schemas.MillisOf(time.Now().Add(2*kafka.ReadyLag)), map[int32]int{}
+		for range 60 {
+			w.beat(0, "x")
+		}
+		w.until("handled", 2*time.Minute, func() bool { return calls.Load() == 60 })
+		ended := schemas.MillisOf(time.Now()) - 2000
+		for _, r := range w.read(schemas.Heartbeats) {
+			if r.Key == nil && behind <= r.Time && r.Time < ended {
+				ticks[r.Partition]++
+			}
+		}
+		if s := int((ended - behind) / 1000); ticks[0] < s/10 || ticks[0] > s/10+1 || ticks[1] < s/3 {
+			w.Errorf("in %d s partition 0 got %d ticks, which was behind, and partition 1 %d", s, ticks[0], ticks[1])
+		}
+	})
+}
+
 func TestARecordThatTakesLongIsGivenMoreTimeAtEveryRestart(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.beat(0, "x")

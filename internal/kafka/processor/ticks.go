@@ -10,7 +10,7 @@ import (
 // tickFrame is the same at all times.
 var tickFrame = schemas.AppendTick(nil)
 
-// tick appends a tick to every partition that runs, every Config.TickInterval.
+// tick appends a tick to every partition that runs, every Config.TickInterval if it keeps up.
 func (s *session) tick() {
 	if s.Topic != schemas.Heartbeats {
 		return
@@ -31,11 +31,21 @@ func (s *session) tick() {
 	}
 }
 
-// appendTick appends a tick, unless one is being appended.
+// tickBehind is how often a tick comes while a partition does not keep up: so rarely that the log says so; see
+// detector/DESIGN.md, Leases.
+const tickBehind = 10 * time.Second
+
+// appendTick appends a tick, unless one is being appended, or too early for a partition that does not keep up.
 func (p *partition) appendTick() {
 	if !p.ticking.CompareAndSwap(false, true) {
 		return
 	}
+	now := time.Now()
+	if now.Sub(p.tickedAt) < tickBehind && !p.Status().KeepsUp(now) {
+		p.ticking.Store(false)
+		return
+	}
+	p.tickedAt = now
 	out := schemas.Outgoing{Topic: p.s.Topic, Partition: p.ID, Value: tickFrame}
 	p.s.Producer.Append(p.s.Ctx, out, func(err error) {
 		p.ticking.Store(false)

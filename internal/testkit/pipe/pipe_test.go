@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/must"
 )
 
 func TestBothEndsOfAPipeMayWriteBeforeTheyRead(t *testing.T) {
@@ -16,9 +18,7 @@ func TestBothEndsOfAPipeMayWriteBeforeTheyRead(t *testing.T) {
 	a, b := New()
 	text := strings.Repeat("0123456789", 1000)
 	for _, end := range []net.Conn{a, b} {
-		if _, err := io.WriteString(end, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(end, text))(t)
 	}
 	for _, end := range []net.Conn{a, b} {
 		got := make([]byte, len(text))
@@ -31,9 +31,7 @@ func TestBothEndsOfAPipeMayWriteBeforeTheyRead(t *testing.T) {
 func TestAPipeCarriesWhatItsWriterLeftAndThenEnds(t *testing.T) {
 	t.Parallel()
 	a, b := New()
-	if _, err := io.WriteString(a, "last words"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(a, "last words"))(t)
 	a.Close()
 	if got, err := io.ReadAll(b); err != nil || string(got) != "last words" {
 		t.Fatalf("read %q: %v", got, err)
@@ -68,8 +66,6 @@ func TestAPipeThatIsFullWaitsForItsReaderOrItsDeadline(t *testing.T) {
 		}
 		// Close ends a read that waits.
 		go func() { time.Sleep(time.Second); a.Close() }()
-		if _, err := io.Copy(io.Discard, b); err != nil {
-			t.Error(err)
-		}
+		must.Get(io.Copy(io.Discard, b))(t)
 	})
 }
