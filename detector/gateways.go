@@ -125,8 +125,9 @@ const stillAfter = 4 * time.Second
 // the same changes for each second of the log.
 const leaseEvery = time.Second
 
-// leaseAgain is after how long a partition that has not read all that it wrote writes it again: it may be lost.
-const leaseAgain = 10 * time.Second
+// leaseAgain is after how long a partition that has not read all that it wrote writes it again: it may be lost. An owner
+// that lags by more sees ticks too rarely to write much twice.
+const leaseAgain = 3 * time.Second
 
 // lease writes to the partition what changes in the leases of its gateways. The owner of partition 0 also lets the time
 // of the topic gateways go on. Whatever is lost on the way is written again.

@@ -61,6 +61,9 @@ const aliveCheck = 250 * time.Millisecond
 // the policy.
 const leastGap = 2500 * time.Millisecond
 
+// leaseAgain is more than the detector takes to write a lease once more that was lost on the way.
+const leaseAgain = 5 * time.Second
+
 // WithDefaults returns c with its defaults for times and bounds.
 func (c Config) WithDefaults() Config {
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, 15*time.Second)
@@ -103,7 +106,8 @@ func (c Config) Under(p schemas.Policy, tenants map[string]*schemas.Policy) Conf
 		}
 	}
 	// Three quarters and a half, so that the detector has time to read that the gateway is heard again.
-	c.ReportAgainAfter = cmp.Or(c.ReportAgainAfter, max(leastGap, p.GatewaySilence*3/4+p.ReconnectWindow/2))
+	gap := min(p.GatewaySilence*3/4+p.ReconnectWindow/2, p.GatewaySilence+p.ReconnectWindow-leaseAgain)
+	c.ReportAgainAfter = cmp.Or(c.ReportAgainAfter, max(leastGap, gap))
 	c.ForgetAfter = cmp.Or(c.ForgetAfter, forgetAfter)
 	c.NameAfter = cmp.Or(c.NameAfter, nameAfter)
 	c.ActiveAfterIdle = cmp.Or(c.ActiveAfterIdle, activeAfterIdle)
