@@ -48,6 +48,8 @@ type Config struct {
 	Timeout time.Duration
 	// PageSize is how many changes of a history one request reads, up to 1,000 [100].
 	PageSize int
+	// MarkUnsure has Batch say Unsure in place of a state that is not certain.
+	MarkUnsure bool
 }
 
 func (c Config) withDefaults() Config {
@@ -97,6 +99,8 @@ const (
 	Away    = "away"
 	Offline = "offline"
 	Hidden  = ""
+	// Unsure: only devices of lost gateways are present, or the state may be out of date.
+	Unsure = "unsure"
 )
 
 // States are the states of users.
@@ -111,10 +115,13 @@ const maxBatch = 1000
 
 // Batch reads the states of any number of users, 1,000 in a request. An unknown user is Offline.
 func (c *Client) Batch(ctx context.Context, users ...string) (States, error) {
-	all := States{Of: make(map[string]string, len(users))}
+	all, query := States{Of: make(map[string]string, len(users))}, url.Values{}
+	if c.config.MarkUnsure {
+		query.Set("unsure", "mark")
+	}
 	for some := range slices.Chunk(distinct(users), maxBatch) {
 		var states map[string]*string
-		header, err := c.several(ctx, "batch", asked{UserIDs: some}, &states)
+		header, err := c.several(ctx, "batch", query, asked{UserIDs: some}, &states)
 		if err != nil {
 			return States{}, fmt.Errorf("reading the states of %d users: %w", len(some), err)
 		}
@@ -156,7 +163,7 @@ func distinct(users []string) (all []string) {
 func (c *Client) Users(ctx context.Context, users ...string) (all []schemas.User, err error) {
 	for some := range slices.Chunk(distinct(users), maxBatch) {
 		var answer struct{ Users []schemas.User }
-		if _, err := c.several(ctx, "batch", asked{UserIDs: some, Detail: true}, &answer); err != nil {
+		if _, err := c.several(ctx, "batch", url.Values{}, asked{UserIDs: some, Detail: true}, &answer); err != nil {
 			return nil, fmt.Errorf("reading %d users: %w", len(some), err)
 		}
 		all = append(all, answer.Users...)
@@ -185,7 +192,7 @@ type Changes struct {
 // Changes reads what has happened to up to 1,000 users since a cursor; "" the first time. The cursor is
 // that of the answer before, about the same users in any order.
 func (c *Client) Changes(ctx context.Context, since string, users ...string) (changes Changes, err error) {
-	if _, err := c.several(ctx, "changes", asked{UserIDs: users, Since: since}, &changes); err != nil {
+	if _, err := c.several(ctx, "changes", url.Values{}, asked{UserIDs: users, Since: since}, &changes); err != nil {
 		return Changes{}, fmt.Errorf("reading the changes of %d users: %w", len(users), err)
 	}
 	return changes, nil
@@ -198,12 +205,14 @@ type asked struct {
 	Since   string   `json:"since,omitempty"`
 }
 
-func (c *Client) several(ctx context.Context, path string, about asked, to any) (http.Header, error) {
+func (c *Client) several(
+	ctx context.Context, path string, query url.Values, about asked, to any,
+) (http.Header, error) {
 	body, err := json.Marshal(about)
 	if err != nil {
 		panic(err) // texts can always be encoded
 	}
-	return c.ask(ctx, http.MethodPost, c.path(path, url.Values{}), body, to)
+	return c.ask(ctx, http.MethodPost, c.path(path, query), body, to)
 }
 
 // path is that of an endpoint, with the tenant.

@@ -19,6 +19,7 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	const ann = `{"user_id":"ann, née/7","tenant":"acme","state":"away","devices":["web"],"version":"7"}`
 	answers := map[string]string{
 		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7","bob"]}`:                `{"ann, née/7":"away","bob":null}`,
+		`POST /presence/batch?tenant=acme&unsure=mark {"user_ids":["bob"]}`:                 `{"bob":"unsure"}`,
 		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7"],"detail":true}`:        `{"users":[` + ann + `]}`,
 		`GET /presence/users/ann%2C%20n%C3%A9e%2F7?tenant=acme `:                            ann,
 		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/visibility?tenant=acme `:                 `{"visibility":"everyone"}`,
@@ -43,6 +44,10 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	states, err := c.Batch(t.Context(), user, "bob", user)
 	if err != nil || len(states.Of) != 2 || states.Of[user] != presence.Away || states.Of["bob"] != presence.Hidden {
 		t.Errorf("the states are %v, %v", states, err)
+	}
+	marks := must.Get(presence.New(presence.Config{HTTP: client.HTTP{URL: server.URL}, MarkUnsure: true}))(t)
+	if marked, err := marks.Tenant("acme").Batch(t.Context(), "bob"); err != nil || marked.Of["bob"] != presence.Unsure {
+		t.Errorf("the marked states are %v, %v", marked, err)
 	}
 	is := func(what string, p schemas.User) {
 		if p.UserID != user || p.Tenant != "acme" || p.State == nil || *p.State != presence.Away || p.Version != "7" {

@@ -1,6 +1,9 @@
 /** Presence of a user: null for one who is hidden, or whom one may not see. */
 export type State = "online" | "away" | "offline" | null;
 
+/** In place of a state: only devices of lost gateways are present, or the state may be out of date. */
+export type Unsure = "unsure";
+
 /** What is known of a user, as the API says it. 64-bit numbers are strings; times are RFC 3339 in UTC. */
 export interface User {
   /** The id, with --ids text the name. */

@@ -1,6 +1,6 @@
 import { Emitter } from "./emitter.js";
 import { type Detail, Link, type Status } from "./link.js";
-import type { Me, Message, State, User } from "./messages.js";
+import type { Me, Message, State, Unsure, User } from "./messages.js";
 import { bearerOf, type Options, settle } from "./options.js";
 import { deviceId, onLife, Touches } from "./page.js";
 import { Problem } from "./problem.js";
@@ -128,9 +128,14 @@ export class Presence extends Emitter<PresenceEvents> {
     return watch;
   }
 
-  /** Reads the states of users once, without watching them: null for hidden ones. Throws a Problem. */
-  read(ids: string[]): Promise<Map<string, State>> {
-    return states(this.#options, ids);
+  /**
+   * Reads the states of users once, without watching them: null for hidden ones, and if asked "unsure" in place of a
+   * state that is not certain. Throws a Problem.
+   */
+  read(ids: string[]): Promise<Map<string, State>>;
+  read(ids: string[], how: { unsure: "mark" }): Promise<Map<string, State | Unsure>>;
+  read(ids: string[], how?: { unsure: "mark" }): Promise<Map<string, State | Unsure>> {
+    return states(this.#options, ids, how?.unsure === "mark");
   }
 
   /** Reads all that is known of users once, in the order asked. Throws a Problem. */

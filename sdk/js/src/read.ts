@@ -1,4 +1,4 @@
-import type { Me, State, User } from "./messages.js";
+import type { Me, State, Unsure, User } from "./messages.js";
 import { bearerOf, tokenNow } from "./options.js";
 import { Problem, problemOf } from "./problem.js";
 import { checked } from "./watch.js";
@@ -44,17 +44,17 @@ async function ask(
 }
 
 /** Answers of POST /presence/batch, in requests of at most 1,000 users, one after the other. */
-async function* batches(access: Access, ids: string[], detail: boolean): AsyncGenerator<unknown> {
+async function* batches(access: Access, ids: string[], detail: boolean, query = ""): AsyncGenerator<unknown> {
   const users = [...new Set(checked(ids))];
   for (let i = 0; i < users.length; i += most)
-    yield await ask(access, "POST", () => "batch", { user_ids: users.slice(i, i + most), detail });
+    yield await ask(access, "POST", () => `batch${query}`, { user_ids: users.slice(i, i + most), detail });
 }
 
-/** The states of users. Throws a Problem. */
-export async function states(access: Access, ids: string[]): Promise<Map<string, State>> {
-  const all = new Map<string, State>();
-  for await (const part of batches(access, ids, false))
-    for (const [id, state] of Object.entries(part as Record<string, State>)) all.set(id, state);
+/** The states of users, or with mark "unsure" in place of those that are not certain. Throws a Problem. */
+export async function states(access: Access, ids: string[], mark: boolean): Promise<Map<string, State | Unsure>> {
+  const all = new Map<string, State | Unsure>();
+  for await (const part of batches(access, ids, false, mark ? "?unsure=mark" : ""))
+    for (const [id, state] of Object.entries(part as Record<string, State | Unsure>)) all.set(id, state);
   return all;
 }
 

@@ -208,6 +208,19 @@ describe("tokens", () => {
     }
   });
 
+  test("a state that is not certain is marked if asked", async () => {
+    const asked: string[] = [];
+    const answer = async (url: URL | RequestInfo) => {
+      asked.push(String(url));
+      return Response.json({ 1: asked.length === 1 ? "unsure" : "online" });
+    };
+    const { presence } = join({ url: server.url, user: "5", fetch: answer });
+    assert.equal((await presence.read(["1"], { unsure: "mark" })).get("1"), "unsure");
+    assert.equal((await presence.read(["1"])).get("1"), "online");
+    const query = (url: string | undefined) => new URL(url ?? "").searchParams.get("unsure");
+    assert.deepEqual([query(asked[0]), query(asked[1])], ["mark", null]);
+  });
+
   test("a token of another user is refused for good", async () => {
     const { problems } = join({ url: server.url, user: "5", token: () => tokenOf({ sub: "4" }, 600) });
     assert.equal((await problems.first(() => true, "the refusal")).status, 403);
