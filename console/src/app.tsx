@@ -83,15 +83,18 @@ export function App() {
           Stillhere
         </a>
         <ul>
-          {screens.map((s, i) => (
-            <li key={s.id}>
-              <a href={link(s.id)} aria-current={s === screen ? "page" : undefined}>
-                <Icon d={s.d} />
-                {s.name}
-                <kbd aria-hidden="true">{i + 1}</kbd>
-              </a>
-            </li>
-          ))}
+          {screens.map(
+            (s, i) =>
+              (s.id !== "try" || me.value?.acts !== false) && (
+                <li key={s.id}>
+                  <a href={link(s.id)} aria-current={s === screen ? "page" : undefined}>
+                    <Icon d={s.d} />
+                    {s.name}
+                    <kbd aria-hidden="true">{i + 1}</kbd>
+                  </a>
+                </li>
+              ),
+          )}
         </ul>
         <Foot me={me.value} help={() => setHelping(true)} token={() => setAsking({})} />
       </nav>

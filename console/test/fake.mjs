@@ -196,7 +196,7 @@ export class Fake {
     this.requests.push(`${request.method} ${path}${url.search}`);
     if (this.token && request.headers.authorization !== `Bearer ${this.token}`)
       return this.#error(answer, 401, "unauthenticated", "a token with scope presence:observe is needed");
-    if (this.status === 403) return this.#error(answer, 403, "forbidden", "the token lacks the scope presence:admin");
+    if (this.status === 403) return this.#error(answer, 403, "forbidden", "the token lacks the scope presence:observe");
     if (this.status) return this.#error(answer, this.status, "not_ready", "the pipeline is starting");
     let body = "";
     for await (const part of request) body += part;

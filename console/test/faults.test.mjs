@@ -53,7 +53,7 @@ test("401 asks for a token, which this tab alone keeps", () =>
 test("403 says which scope is needed", () =>
   withFake({ status: 403 }, async (page) => {
     await seen(page, "This token may not do that");
-    await seen(page, "the token lacks the scope presence:admin");
+    await seen(page, "the token lacks the scope presence:observe");
     await accessible(page, "403");
   }));
 

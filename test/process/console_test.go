@@ -159,7 +159,7 @@ func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
 	}
 }
 
-func TestTheConsoleNeedsATokenOfAnAdministratorAndItsPagesNone(t *testing.T) {
+func TestTheConsoleNeedsATokenThatObservesAndItsPagesNone(t *testing.T) {
 	t.Parallel()
 	h := testkit.NewDev(t)
 	h.Change = func(c *exec.Cmd) { c.Env = append(c.Env, "STILLHERE_AUTH_SECRET="+strings.Repeat("s", 32)) }

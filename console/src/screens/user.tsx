@@ -156,8 +156,8 @@ export function Drawer({
             <Waiting what="the days" />
           )}
         </Panel>
-        {event && <Why event={event} close={() => go(link("users", [id], without(route)))} />}
-        <History id={id} seen={seen} why={why} event={event} />
+        {acts && event && <Why event={event} close={() => go(link("users", [id], without(route)))} />}
+        <History id={id} seen={seen} why={acts ? why : undefined} event={event} />
         {acts && <Others id={id} />}
       </div>
     </aside>
@@ -271,7 +271,7 @@ function History({
 }: {
   id: string;
   seen: number;
-  why: (event: string) => void;
+  why: ((event: string) => void) | undefined; // undefined: the token may not ask
   event: string | null;
 }) {
   const [before, setBefore] = useState("");
@@ -326,9 +326,11 @@ function History({
               <th scope="col">At, UTC</th>
               <th scope="col">Change</th>
               <th scope="col">Cause</th>
-              <th scope="col">
-                <span class="away-from-eyes">Why</span>
-              </th>
+              {why && (
+                <th scope="col">
+                  <span class="away-from-eyes">Why</span>
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
@@ -343,16 +345,18 @@ function History({
                   {words(c.cause)}
                   {c.left_out > 0 && <small> after {c.left_out} left out</small>}
                 </td>
-                <td class="n">
-                  <button
-                    type="button"
-                    class="small"
-                    onClick={() => why(c.event_id)}
-                    aria-label={`Why ${c.to} at ${moment(c.at)}`}
-                  >
-                    Why
-                  </button>
-                </td>
+                {why && (
+                  <td class="n">
+                    <button
+                      type="button"
+                      class="small"
+                      onClick={() => why(c.event_id)}
+                      aria-label={`Why ${c.to} at ${moment(c.at)}`}
+                    >
+                      Why
+                    </button>
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>
