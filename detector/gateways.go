@@ -24,6 +24,14 @@ type Gateways struct {
 	known  map[schemas.GatewayID]heardProcess // at most maxGateways
 	looked schemas.Millis                     // log at the latest look
 	since  time.Time                          // since when it is that, by the clock of the process
+	taken  time.Time                          // when the latest record came, by that clock
+}
+
+// fresh reports whether the topic does not stand still.
+func (g *Gateways) fresh(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return now.Sub(g.taken) < stillAfter
 }
 
 // heardProcess is the newest process of a gateway that is heard.
@@ -62,6 +70,7 @@ func (g *Gateways) Take(r *schemas.Record) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.taken = time.Now()
 	if g.log != 0 {
 		g.now += min(max(0, r.Time-g.log), gatewaysStep)
 	}
@@ -125,9 +134,9 @@ const stillAfter = 4 * time.Second
 // the same changes for each second of the log.
 const leaseEvery = time.Second
 
-// leaseAgain is after how long a partition that has not read all that it wrote writes it again: it may be lost. An owner
-// that lags by more sees ticks too rarely to write much twice.
-const leaseAgain = 3 * time.Second
+// leaseAgain is after how long a partition that has not read all that it wrote writes it again: it may be lost.
+// leaseAgainBehind is that of an owner that does not keep up, and so has not read what is not lost either.
+const leaseAgain, leaseAgainBehind = 3 * time.Second, 10 * time.Second
 
 // lease writes to the partition what changes in the leases of its gateways. The owner of partition 0 also lets the time
 // of the topic gateways go on. Whatever is lost on the way is written again.
@@ -139,7 +148,11 @@ func (p *Partition) lease(out *stream.Outbox) {
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.Gateways, Value: schemas.AppendTick(nil)})
 	}
 	now := p.config.Now()
-	if ago := now.Sub(p.leasedAt).Abs(); ago < leaseEvery || p.leasesUnread > 0 && ago < leaseAgain {
+	again := leaseAgain
+	if p.frame.Behind {
+		again = leaseAgainBehind
+	}
+	if ago := now.Sub(p.leasedAt).Abs(); ago < leaseEvery || p.leasesUnread > 0 && ago < again {
 		return
 	}
 	p.leasedAt, p.leasesUnread = now, 0

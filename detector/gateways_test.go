@@ -257,6 +257,7 @@ func TestAPartitionThatHasNotReadItsLeasesYetDoesNotWriteThemAgain(t *testing.T)
 		return schemas.AppendFrame(nil, more, nil)
 	}
 	l.write(now, of(schemas.FrameHead{Sequence: 1}))
+	tick := schemas.AppendTickBehind(nil)
 	hears := func(after schemas.Millis, leases int) {
 		t.Helper()
 		now += after
@@ -265,7 +266,7 @@ func TestAPartitionThatHasNotReadItsLeasesYetDoesNotWriteThemAgain(t *testing.T)
 				t.Fatal(err)
 			}
 		}
-		l.write(now, schemas.AppendTick(nil))
+		l.write(now, tick)
 		l.out.Hints = slices.DeleteFunc(l.out.Hints, func(o schemas.Outgoing) bool { return o.Topic != schemas.Heartbeats })
 		if len(l.out.Hints) != leases {
 			t.Errorf("after %d ms more, %d changes are written, want %d", after, len(l.out.Hints), leases)
@@ -273,7 +274,11 @@ func TestAPartitionThatHasNotReadItsLeasesYetDoesNotWriteThemAgain(t *testing.T)
 	}
 	hears(1000, 1)
 	hears(2000, 0) // the log has not got there
+	hears(7000, 0)
 	hears(1000, 1) // it may be lost
+	tick = schemas.AppendTick(nil)
+	hears(2000, 0)
+	hears(1000, 1)
 	l.write(now, of(schemas.FrameHead{Leased: true}))
 	hears(2000, 0)
 	l.write(now, of(schemas.FrameHead{LeaseEnded: 1}))

@@ -263,6 +263,11 @@ func (p *Partition) Checkpoint() string {
 // Behind reports whether limits that are due wait for the next record; see liveness.MostDue.
 func (p *Partition) Behind() bool { return p.machine.Behind() }
 
+// KeepsUp reports whether it is known which gateways are heard.
+func (p *Partition) KeepsUp() bool {
+	return p.config.Gateways == nil || p.config.Gateways.fresh(p.config.Now())
+}
+
 // LogTime is the running maximum of the append times of what was handled.
 func (p *Partition) LogTime() schemas.Millis { return p.machine.LogTime() }
 

@@ -44,6 +44,7 @@ const (
 	fieldEnds         protowire.Number = 28
 	fieldLeased       protowire.Number = 29
 	fieldLeaseEnded   protowire.Number = 30
+	fieldBehind       protowire.Number = 31
 )
 
 const lastBeatKind = pb.BeatKind_BEAT_KIND_LOST
@@ -68,7 +69,7 @@ type Frame struct {
 	GatewayEpoch Millis
 	Sequence     uint64
 	Draining     bool
-	Tick         bool
+	Tick, Behind bool // Behind: the owner that wrote the tick does not keep up
 	Forwarded    bool
 	// ForwardedAt is the log time of the record that the beats of a forwarded frame were written with. Their ages
 	// count up to then; 0: up to this record.
@@ -182,7 +183,7 @@ func (f *Frame) reset() {
 	}
 	f.Gateway, f.GatewayEpoch, f.Sequence = nil, 0, 0
 	f.Draining, f.Tick, f.Forwarded, f.ForwardedAt, f.Begins, f.Ends = false, false, false, 0, false, false
-	f.Leased, f.LeaseEnded = false, 0
+	f.Leased, f.LeaseEnded, f.Behind = false, 0, false
 	f.KeyID, f.MAC, f.Signed, f.SealedAt = nil, nil, nil, 0
 	f.version, f.rows = 0, 0
 	f.users, f.devices, f.kinds, f.beats, f.ages, f.idles, f.connections, f.named = nil, nil, nil, nil, nil, nil, nil, nil
@@ -220,6 +221,8 @@ func (f *Frame) scan(value []byte) (usual bool) {
 				f.Draining = v != 0
 			case fieldTick:
 				f.Tick = v != 0
+			case fieldBehind:
+				f.Behind = v != 0
 			case fieldForwarded:
 				f.Forwarded = v != 0
 			case fieldForwardedAt:
@@ -336,6 +339,8 @@ func (f *Frame) check() error {
 		return Invalid("forwarded_at_ms", millisRange)
 	case !f.Forwarded && f.ForwardedAt != 0:
 		return Invalid("forwarded_at_ms", "goes with forwarded")
+	case f.Behind && !f.Tick:
+		return Invalid("behind", "goes with tick")
 	case f.rows > 0 && (f.Tick || f.VisibilityUser != 0):
 		return Invalid("user_id", "a tick or a change of visibility carries no beats")
 	}

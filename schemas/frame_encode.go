@@ -127,6 +127,9 @@ func AppendTick(dst []byte) []byte {
 	return appendVarint(dst, fieldTick, 1)
 }
 
+// AppendTickBehind appends the tick of an owner that does not keep up.
+func AppendTickBehind(dst []byte) []byte { return appendVarint(AppendTick(dst), fieldBehind, 1) }
+
 // AppendVisibility appends the frame that sets the visibility of user.
 func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
 	return AppendNamedVisibility(dst, user, visibility, Name{})

@@ -14,7 +14,7 @@ type contents struct {
 	Gateway                   string
 	GatewayEpoch              Millis
 	Sequence                  uint64
-	Draining, Tick, Forwarded bool
+	Draining, Tick, Behind, Forwarded bool
 	Begins, Ends, Leased      bool
 	LeaseEnded                Millis
 	ForwardedAt               Millis
@@ -62,7 +62,7 @@ func byGenerated(value []byte) (contents, bool) {
 	ok = ok && !slices.ContainsFunc(m.IdleMs, func(ms uint32) bool { return ms > 30*24*3600*1000 })
 	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs >= 0)
 	ok = ok && (m.GatewayId != "" || !m.Draining)
-	ok = ok && (rows == 0 || !m.Tick && m.Visibility == nil)
+	ok = ok && (rows == 0 || !m.Tick && m.Visibility == nil) && (m.Tick || !m.Behind)
 	ok = ok && m.ForwardedAtMs >= 0 && m.ForwardedAtMs <= int64(maxMillis) && (m.Forwarded || m.ForwardedAtMs == 0)
 	var inForce *Policy
 	if m.Policy != nil {
@@ -106,7 +106,7 @@ func byGenerated(value []byte) (contents, bool) {
 		return contents{}, false
 	}
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
-		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded, ForwardedAt: Millis(m.ForwardedAtMs),
+		Draining: m.Draining, Tick: m.Tick, Behind: m.Behind, Forwarded: m.Forwarded, ForwardedAt: Millis(m.ForwardedAtMs),
 		Begins: m.ReplacementBegins, Ends: m.ReplacementEnds, Leased: m.Leased, LeaseEnded: Millis(m.LeaseEndedMs),
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce, TenantPolicy: ofTenant,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
@@ -172,7 +172,7 @@ func byHand(value []byte) (contents, error) {
 		return contents{}, err
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
-		Tick: f.Tick, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, Begins: f.Begins, Ends: f.Ends,
+		Tick: f.Tick, Behind: f.Behind, Forwarded: f.Forwarded, ForwardedAt: f.ForwardedAt, Begins: f.Begins, Ends: f.Ends,
 		Leased: f.Leased, LeaseEnded: f.LeaseEnded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility,
 		Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,

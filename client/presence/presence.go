@@ -48,7 +48,8 @@ type Config struct {
 	Timeout time.Duration
 	// PageSize is how many changes of a history one request reads, up to 1,000 [100].
 	PageSize int
-	// MarkUnsure has Batch say Unsure in place of a state that is not certain.
+	// MarkUnsure makes Batch return Unsure in place of a state that is not certain. Users returns UnsureSince and
+	// StaleSince in any case.
 	MarkUnsure bool
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Fault, get, onRefused, setTenant, token } from "./api";
 import { SessionContext } from "./context";
 import { clock } from "./format";
@@ -59,11 +59,13 @@ export function App() {
       window.removeEventListener("stillhere:session", renew);
     };
   }, []);
-  useKeys(() => setHelping(true));
-
   const me = useLoad((signal) => get<Me>("console/api/me", {}, signal), [turn]);
+  const acts = me.value?.acts ?? true;
+  const shown = useMemo(() => screens.filter((s) => acts || s.id !== "try"), [acts]); // an observer's beats are refused
+  useKeys(shown, () => setHelping(true));
+
   const live = useOverview(turn, me.value !== undefined);
-  const screen = screens.find((s) => s.id === route.screen) ?? screens[0];
+  const screen = shown.find((s) => s.id === route.screen) ?? screens[0];
   useEffect(() => {
     document.title = `${screen.name} · Stillhere`;
   }, [screen.name]);
@@ -83,18 +85,15 @@ export function App() {
           Stillhere
         </a>
         <ul>
-          {screens.map(
-            (s, i) =>
-              (s.id !== "try" || me.value?.acts !== false) && (
-                <li key={s.id}>
-                  <a href={link(s.id)} aria-current={s === screen ? "page" : undefined}>
-                    <Icon d={s.d} />
-                    {s.name}
-                    <kbd aria-hidden="true">{i + 1}</kbd>
-                  </a>
-                </li>
-              ),
-          )}
+          {shown.map((s, i) => (
+            <li key={s.id}>
+              <a href={link(s.id)} aria-current={s === screen ? "page" : undefined}>
+                <Icon d={s.d} />
+                {s.name}
+                <kbd aria-hidden="true">{i + 1}</kbd>
+              </a>
+            </li>
+          ))}
         </ul>
         <Foot me={me.value} help={() => setHelping(true)} token={() => setAsking({})} />
       </nav>
@@ -254,13 +253,13 @@ function Foot({ me, help, token }: { me: Me | undefined; help: () => void; token
 }
 
 /** Shortcuts of all screens. None of them works while a text is typed. */
-function useKeys(help: () => void) {
+function useKeys(shown: readonly (typeof screens)[number][], help: () => void) {
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const target = event.target as HTMLElement;
       if (target.closest("input, textarea, select, dialog")) return;
-      const screen = screens[Number(event.key) - 1];
+      const screen = shown[Number(event.key) - 1];
       if (screen) go(link(screen.id));
       else if (event.key === "?") help();
       else if (event.key === "/") {
@@ -272,5 +271,5 @@ function useKeys(help: () => void) {
     };
     window.addEventListener("keydown", key);
     return () => window.removeEventListener("keydown", key);
-  }, [help]);
+  }, [shown, help]);
 }

@@ -1,7 +1,7 @@
 import { Dialog } from "./parts/basic";
 
 const keys: [string, string][] = [
-  ["1 … 5", "Now, Users, Feed, What if, Try"],
+  ["1 … 5", "The screens"],
   ["/", "Search users"],
   ["↑ ↓ Page Home End", "Move in a list"],
   ["Enter", "Open the user of the row"],

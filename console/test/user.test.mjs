@@ -53,13 +53,13 @@ test("the way back goes back to the tenant too", () =>
   }));
 
 test("an observer is offered no acts, and asks for nothing that needs more", () =>
-  withFake({ acts: false }, "#/users/1007", async (page, fake) => {
+  withFake({ acts: false }, "#/users/1007?event=e1", async (page, fake) => {
     await page.locator(".history tbody tr").first().waitFor();
     for (const name of [/^(Hide|Show|Export|Erase)$/, /^Why/])
       assert.equal(await page.getByRole("button", { name }).count(), 0, String(name));
     assert.deepEqual(await page.locator("nav li a").allInnerTexts(), ["Now\n1", "Users\n2", "Feed\n3", "What if\n4"]);
     assert.deepEqual(
-      fake.requests.filter((r) => /visibility|export|followers|devices=true/.test(r)),
+      fake.requests.filter((r) => /visibility|export|followers|explain|devices=true/.test(r)),
       [],
     );
   }));

@@ -26,8 +26,10 @@ func (m *Machine) leavesAt(u *user, r *report) presence {
 		return until
 	}
 	until += m.reconnectWindow + l.wait + share(u.id, r.device, l.spread)
-	if l.planned == 0 && l.closedAt != 0 {
-		return max(until, m.gateways.ownedAgain(&m.clock, m.gateways.dueAt(&m.clock, l, m.reconnectWindow)))
+	if due := m.gateways.dueAt(&m.clock, l, m.reconnectWindow); l.planned == 0 && l.closedAt != 0 {
+		if at := m.gateways.putOff(&m.clock, due); at > due {
+			return max(until, at)
+		}
 	}
 	return max(until, l.planned)
 }
@@ -50,8 +52,7 @@ func (g *gateways) planOf(c *clock, number uint16, window presence) presence {
 	if l.planned != 0 {
 		return l.planned
 	}
-	due := g.dueAt(c, l, window)
-	return max(due, g.ownedAgain(c, due))
+	return g.putOff(c, g.dueAt(c, l, window))
 }
 
 // dueAt is when a plan is made for l where the partition has an owner.
@@ -59,33 +60,42 @@ func (g *gateways) dueAt(c *clock, l *life, window presence) presence {
 	return max(l.overAt(c, window), c.at(g.from))
 }
 
-// leaseGrace is how long the owner of a partition has to say which gateways are heard, after it could not.
+// leaseGrace is how long an owner that keeps up again has to say which gateways are heard.
 const leaseGrace presence = 15_000
 
-// missTicks looks whether the partition has an owner that keeps up: no other writes ticks in time.
+// maxPutOff bounds how long a plan is put off: as long as presence.heartbeats is kept, 15 minutes, and longer is no
+// absence of the owner without a lossy restart.
+const maxPutOff presence = 15 * 60_000
+
+// missTicks notes at a record whether the newest tick of an owner that keeps up is too long ago. The first record counts
+// as one.
 func (g *gateways) missTicks(c *clock) {
-	unowned := g.ticked != 0 && c.now-g.ticked > maxStep && c.presence()-c.at(g.ticked) > maxStep
+	if g.ticked == 0 {
+		g.ticked = c.now
+	}
+	unowned := c.now-g.ticked > maxStep && c.presence()-c.at(g.ticked) > maxStep
 	if unowned != g.unowned {
 		g.unowned, g.nextPlan, g.unheard = unowned, 0, -never
 	}
 }
 
+// tick notes a tick of an owner that keeps up.
 func (g *gateways) tick(c *clock) {
 	if g.ticked = c.now; g.unowned {
 		g.ownedFrom = c.now
 	}
 }
 
-// ownedAgain is when a plan is made that was due at p while the partition had no owner that could say who is heard;
-// never: it has none yet. 0: it had one.
-func (g *gateways) ownedAgain(c *clock, p presence) presence {
-	if g.unowned && p > c.at(g.ticked)+maxStep {
-		return never
+// putOff is when a plan is made that is due at p: not while nobody can say by leases who is heard, but at last.
+func (g *gateways) putOff(c *clock, p presence) presence {
+	at := p
+	if g.ownedFrom != 0 {
+		at = max(p, c.at(g.ownedFrom)+leaseGrace)
 	}
-	if at := c.at(g.ownedFrom) + leaseGrace; g.ownedFrom != 0 && p < at {
-		return at
+	if g.unowned && at > c.at(g.ticked)+maxStep {
+		at = never
 	}
-	return 0
+	return min(at, p+maxPutOff)
 }
 
 // waited is how long devices of lost lives have waited for a plan.

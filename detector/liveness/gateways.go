@@ -35,9 +35,9 @@ type gateways struct {
 	from    schemas.Millis // since when, in log time: no gateway falls silent before
 	idle    []*gateway     // those without epochs, and some with
 
-	ticked    schemas.Millis // log time of the newest tick; 0: none came
-	unowned   bool           // none came for more than maxStep since then
-	ownedFrom schemas.Millis // log time of the newest tick that came after such a time; 0: there was none
+	ticked    schemas.Millis // log time of the newest tick of an owner that keeps up; 0: before the first record
+	unowned   bool           // as of the record at hand, that is more than maxStep of presence time ago
+	ownedFrom schemas.Millis // log time of the newest such tick that came while unowned; 0: there was none
 
 	sorted []seenDevice // scratch of devicesOfLives
 }

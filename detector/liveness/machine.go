@@ -202,6 +202,9 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	m.evaluated, m.evaluation.at = m.evaluation.x, m.evaluation.x
 	m.judgeNamed()
 	if f.Tick {
+		if !f.Behind {
+			m.gateways.tick(&m.clock)
+		}
 		m.upkeep()
 	} else {
 		m.apply(f)

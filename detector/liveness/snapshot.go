@@ -246,13 +246,13 @@ func (s walk) tenants(t *tenants) {
 
 // optional is a policy that may be none.
 func (s walk) optional(p **schemas.Policy) {
-	if is(s, p) {
+	if present(s, p) {
 		s.policy(*p)
 	}
 }
 
-// is reports whether there is a value, and makes one when it reads that there was.
-func is[T any](s walk, value **T) bool {
+// present reports whether there is a value, and makes one when it reads that there was.
+func present[T any](s walk, value **T) bool {
 	there := *value != nil
 	if s.Flag(&there); there && s.Reading {
 		*value = new(T)
@@ -421,7 +421,7 @@ func (s walk) user(u *user) {
 }
 
 func (s walk) waiting(w **waiting) {
-	if is(s, w) {
+	if present(s, w) {
 		snapshot.Number(s.Codec, &(*w).state)
 		snapshot.Number(s.Codec, &(*w).kinds)
 		s.Flag(&(*w).hidden)

@@ -5,7 +5,6 @@ const movesPerTick = 4096
 
 // upkeep runs at ticks: it forgets what no longer matters and returns memory.
 func (m *Machine) upkeep() {
-	m.gateways.tick(&m.clock)
 	m.gateways.sweep()
 	m.gateways.expire(&m.clock)
 	m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)

@@ -61,8 +61,9 @@ const aliveCheck = 250 * time.Millisecond
 // the policy.
 const leastGap = 2500 * time.Millisecond
 
-// leaseAgain is more than the detector takes to write a lease once more that was lost on the way.
-const leaseAgain = 5 * time.Second
+// leaseTwice is more than the detector takes to write a lease, and to write it again if the first is lost: a second until
+// it looks, and three seconds more.
+const leaseTwice = 5 * time.Second
 
 // WithDefaults returns c with its defaults for times and bounds.
 func (c Config) WithDefaults() Config {
@@ -105,8 +106,8 @@ func (c Config) Under(p schemas.Policy, tenants map[string]*schemas.Policy) Conf
 			activeAfterIdle = min(activeAfterIdle, p.IdleAfter)
 		}
 	}
-	// Three quarters and a half, so that the detector has time to read that the gateway is heard again.
-	gap := min(p.GatewaySilence*3/4+p.ReconnectWindow/2, p.GatewaySilence+p.ReconnectWindow-leaseAgain)
+	// Early enough for the detector to read that the gateway is heard again, and to write a lease twice.
+	gap := min(p.GatewaySilence*3/4+p.ReconnectWindow/2, p.GatewaySilence+p.ReconnectWindow-leaseTwice)
 	c.ReportAgainAfter = cmp.Or(c.ReportAgainAfter, max(leastGap, gap))
 	c.ForgetAfter = cmp.Or(c.ForgetAfter, forgetAfter)
 	c.NameAfter = cmp.Or(c.NameAfter, nameAfter)

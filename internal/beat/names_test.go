@@ -67,6 +67,11 @@ func TestTheSettingsOfAGatewayAreThoseOfItsPolicies(t *testing.T) {
 	if config.ForgetAfter != 4*time.Minute || config.ReportAgainAfter != 22500*time.Millisecond || config.HeartbeatInterval != pipeline.HeartbeatInterval || config.Intervals["calm"] != time.Minute {
 		t.Errorf("the settings are %+v", config)
 	}
+	for window, gap := range map[time.Duration]time.Duration{0: 5 * time.Second, 10 * time.Second: 12500 * time.Millisecond} {
+		if pipeline.ReconnectWindow = window; (beat.Config{}).Under(pipeline, nil).ReportAgainAfter != gap {
+			t.Errorf("with a window of %s, connections are not told again after %s", window, gap)
+		}
+	}
 	if own := (beat.Config{HeartbeatInterval: time.Second, ForgetAfter: time.Hour}).Under(pipeline, policies); own.Intervals != nil || own.ForgetAfter != time.Hour {
 		t.Errorf("with settings of its own they are %+v", own)
 	}

@@ -151,6 +151,8 @@ func (c Config) Validate() error {
 	} {
 		all.If(d < 0, "%s: must be positive, is %s", name, d)
 	}
+	all.If(c.TickInterval >= ReadyLag, "tick interval: %s must be below %s: a partition without ticks counts as one without an owner",
+		c.TickInterval, ReadyLag)
 	all.If(c.StallTimeout <= 2*c.TickInterval, "stall timeout: %s must be well above the tick interval %s",
 		c.StallTimeout, c.TickInterval)
 	all.If(c.RebalanceTimeout < c.IdleCommitInterval,

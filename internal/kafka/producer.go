@@ -70,8 +70,13 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 // If ctx has ended before the call, nothing is appended. Its end later has no effect: cancelling
 // one record would cancel all that wait for the same partition.
 func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(error)) {
+	p.AppendAt(ctx, out, func(_ int64, err error) { done(err) })
+}
+
+// AppendAt is Append, and says the offset of the record.
+func (p *Producer) AppendAt(ctx context.Context, out schemas.Outgoing, done func(offset int64, err error)) {
 	if err := ctx.Err(); err != nil {
-		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
+		done(0, fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
 		return
 	}
 	if (out.Topic == schemas.Heartbeats || out.Topic == schemas.Gateways) && p.keys != nil {
@@ -80,7 +85,7 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 	record := new(kgo.Record)
 	ToKafka(record, out.Topic.Name(p.prefix), p.valueHeaders[out.Topic], &out)
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
-		done(p.explain(r, err))
+		done(r.Offset, p.explain(r, err))
 	})
 }
 

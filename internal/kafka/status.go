@@ -49,13 +49,8 @@ const (
 // stale.
 const ReadyLag = 5 * time.Second
 
-// KeepsUp reports whether the partition has caught up, or the records that wait arrived, by the clock or by the log, less
-// than ReadyLag before now.
-func (s PartitionStatus) KeepsUp(now time.Time) bool {
-	return s.CaughtUp() || s.BehindSince != 0 && now.Sub(max(s.BehindSince, s.LogTime).Time()) < ReadyLag
-}
-
-// CheckReady is nil if all partitions have caught up, and keep up since then.
+// CheckReady is nil if all partitions have caught up, and keep up since then: the records that wait arrived, by the clock
+// or by the log, less than ReadyLag ago.
 func CheckReady(all []PartitionStatus) error {
 	now := time.Now()
 	for _, s := range all {
@@ -64,7 +59,7 @@ func CheckReady(all []PartitionStatus) error {
 			return fmt.Errorf("partition %d is being restored", s.Partition)
 		case s.Phase == Parked:
 			return fmt.Errorf("partition %d is parked", s.Partition)
-		case !s.KeepsUp(now):
+		case !s.CaughtUp() && (s.BehindSince == 0 || now.Sub(max(s.BehindSince, s.LogTime).Time()) >= ReadyLag):
 			return fmt.Errorf("partition %d is %d records behind", s.Partition, s.End-s.Offset)
 		}
 	}

@@ -275,7 +275,8 @@ type Frame struct {
 	IdleMs []uint32 `protobuf:"varint,10,rep,packed,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"` // default: 0
 	// The gateway is about to stop: its users are given time to reconnect.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Written by the owner of the partition, so that log time advances.
+	// Written by the owner of the partition, so that log time advances, and so that the log shows since when it has an
+	// owner that keeps up.
 	Tick bool `protobuf:"varint,12,opt,name=tick,proto3" json:"tick,omitempty"`
 	// A change of one user's visibility.
 	Visibility *VisibilityChange `protobuf:"bytes,13,opt,name=visibility,proto3" json:"visibility,omitempty"`
@@ -322,7 +323,9 @@ type Frame struct {
 	Leased bool `protobuf:"varint,29,opt,name=leased,proto3" json:"leased,omitempty"`
 	// Ends the lease: the process was heard there so long before this record. Goes with gateway_id and gateway_epoch_ms,
 	// as leased does, and not with it. 0: the lease goes on.
-	LeaseEndedMs  uint32 `protobuf:"varint,30,opt,name=lease_ended_ms,json=leaseEndedMs,proto3" json:"lease_ended_ms,omitempty"`
+	LeaseEndedMs uint32 `protobuf:"varint,30,opt,name=lease_ended_ms,json=leaseEndedMs,proto3" json:"lease_ended_ms,omitempty"`
+	// Goes with tick: the owner is behind, or does not know yet that it keeps up.
+	Behind        bool `protobuf:"varint,31,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,6 +547,13 @@ func (x *Frame) GetLeaseEndedMs() uint32 {
 		return x.LeaseEndedMs
 	}
 	return 0
+}
+
+func (x *Frame) GetBehind() bool {
+	if x != nil {
+		return x.Behind
+	}
+	return false
 }
 
 // NamedRow is the name of the user of one row of a frame. The row's user_id must be the id of
@@ -1209,7 +1219,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xe8\a\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\x80\b\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -1243,7 +1253,8 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x12replacement_begins\x18\x1b \x01(\bR\x11replacementBegins\x12)\n" +
 	"\x10replacement_ends\x18\x1c \x01(\bR\x0freplacementEnds\x12\x16\n" +
 	"\x06leased\x18\x1d \x01(\bR\x06leased\x12$\n" +
-	"\x0elease_ended_ms\x18\x1e \x01(\rR\fleaseEndedMs\"H\n" +
+	"\x0elease_ended_ms\x18\x1e \x01(\rR\fleaseEndedMs\x12\x16\n" +
+	"\x06behind\x18\x1f \x01(\bR\x06behind\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +

@@ -300,22 +300,23 @@ func (w *world) planOf(l *life) millis {
 	if l.planned {
 		return l.plannedAt
 	}
-	return max(w.due(l), w.ownedAgain(w.due(l)))
+	return w.putOff(w.due(l))
 }
 
 // due is when l gets its plan where the partition has an owner.
 func (w *world) due(l *life) millis { return max(w.over(l), w.presence(w.policyFrom)) }
 
-// ownedAgain is when a plan is made instead that is due at p more than 5 s after a tick, or less than 15 s after the one
-// that follows; never: none has yet. 0: then.
-func (w *world) ownedAgain(p millis) millis {
-	switch again := w.presence(w.ownedFrom) + 15_000; {
-	case w.unowned && p > w.presence(w.ticked)+maxStep:
-		return never
-	case w.ownedFrom != 0 && p < again:
-		return again
+// putOff is when a plan that is due at p is made: not less than 15 s after the newest tick that ended an unowned time; not
+// while the partition is unowned, if that is more than 5 s after the newest tick; but 15 min later in any case.
+func (w *world) putOff(p millis) millis {
+	at := p
+	if w.ownedFrom != 0 {
+		at = max(at, w.presence(w.ownedFrom)+15_000)
 	}
-	return 0
+	if w.unowned && at-w.presence(w.ticked) > maxStep {
+		at = p + 900_000
+	}
+	return min(at, p+900_000)
 }
 
 // over is when the reconnect window of l ends, or when frames do not continue it any more.

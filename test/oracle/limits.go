@@ -49,8 +49,8 @@ func (w *world) leaves(u *user, r *report) millis {
 		return until
 	}
 	until += w.window + r.life.wait + part(u.id, r)
-	if r.life.closedAt != 0 && !r.life.planned {
-		return max(until, w.ownedAgain(w.due(r.life)))
+	if due := w.due(r.life); r.life.closedAt != 0 && !r.life.planned && w.putOff(due) != due {
+		return max(until, w.putOff(due))
 	}
 	return max(until, r.life.plannedAt)
 }

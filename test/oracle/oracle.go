@@ -125,9 +125,9 @@ type world struct {
 	shown       map[schemas.UserID]schemas.Millis // when users who had hidden showed again
 	kept        uint32                            // the log epoch that a record of the status topic names; 0: none does
 	restartedAt schemas.Millis                    // the log time at the last lossy restart
-	ticked      schemas.Millis                    // the log time of the newest tick; 0: there is none
-	unowned     bool                              // at the record, none came for more than 5 s of presence time
-	ownedFrom   schemas.Millis                    // the log time of the newest tick after such a time; 0: there is none
+	ticked      schemas.Millis                    // the log time of the newest tick that is not behind, or of the first record
+	unowned     bool                              // the record comes more than 5 s of presence time after that
+	ownedFrom   schemas.Millis                    // the log time of the newest such tick at an unowned record; 0: there is none
 	gateways    []*gateway
 	lifeless    map[lifeless]*life
 	numbered    []numbered
@@ -189,7 +189,10 @@ func (w *world) record(index int) {
 	if w.advance(r.Time, max(w.breakerLimit, w.policyFrom-w.stopped)) {
 		w.disarmed = true
 	}
-	w.unowned = w.ticked != 0 && w.presence(w.now)-w.presence(w.ticked) > maxStep
+	if w.ticked == 0 {
+		w.ticked = w.now
+	}
+	w.unowned = w.presence(w.now)-w.presence(w.ticked) > maxStep
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
 	w.reach(w.before)
 	before := len(w.out)
@@ -210,8 +213,11 @@ func (w *world) record(index int) {
 // apply applies the frame.
 func (w *world) apply(f *frame) {
 	if f.Tick {
-		if w.ticked = w.now; w.unowned {
+		if !f.Behind && w.unowned {
 			w.ownedFrom = w.now
+		}
+		if !f.Behind {
+			w.ticked = w.now
 		}
 		return
 	}

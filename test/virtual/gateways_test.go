@@ -166,31 +166,3 @@ func (s *socket) reconnectAfter() time.Duration {
 	}
 	return time.Duration(m.After) * time.Millisecond
 }
-
-// Who connects while the detector is away, to a process that is there all the time, stays online.
-func TestConnectionsStayThatOpenedWhileTheDetectorWasAway(t *testing.T) {
-	long(t)
-	inWorld(t, size{partitions: 1}, func(w *world) {
-		all := w.startAll()
-		p := all["ingest"]
-		beats := func(seconds int) {
-			for range seconds / 2 {
-				w.mustPost(p.base, gateway{"lives", began}, row{User: 21, Device: 1, Kind: "mobile"})
-				time.Sleep(2 * time.Second)
-			}
-		}
-		beats(30)
-		all["detector"].stop()
-		time.Sleep(time.Second)
-		for user := schemas.UserID(1); user <= 20; user++ {
-			defer w.connect(p.base, user, 1, "mobile").lose()
-		}
-		beats(150)
-		w.start("detector", "detector")
-		beats(300)
-		users := byUser(w.likeTheOracle())
-		for user := schemas.UserID(1); user <= 20; user++ {
-			w.only(users, user, schemas.Online)
-		}
-	})
-}

@@ -210,7 +210,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	c.Store = app.Store{SQLite: filepath.Join(dir, "stillhere.db")}
 	c.Kafka.TickInterval = of.tick
 	if of.slow {
-		c.Kafka.TickInterval, c.Kafka.IdleCommitInterval, c.Kafka.WatermarkInterval = 5*time.Second, 30*time.Second, 30*time.Second
+		c.Kafka.TickInterval, c.Kafka.IdleCommitInterval, c.Kafka.WatermarkInterval = 4*time.Second, 30*time.Second, 30*time.Second
 		c.TopicsEvery = time.Hour
 		c.Kafka.SessionTimeout, c.Kafka.RebalanceTimeout, c.Kafka.StallTimeout = 4*time.Minute, time.Minute, time.Minute
 		c.Ingest.AliveInterval = 1750 * time.Millisecond

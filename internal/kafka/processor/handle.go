@@ -73,7 +73,9 @@ func (p *partition) handle(work workItem) handleResult {
 	if result.records > 0 {
 		p.handledUpTo(int64(p.record.Time))
 	}
-	if task, ok := p.task.(BehindTask); ok && task.Behind() {
+	task, ok := p.task.(BehindTask)
+	p.ticks.handled(next, !ok || task.KeepsUp())
+	if ok && task.Behind() {
 		p.appendTick()
 	}
 	return result

@@ -44,7 +44,7 @@ type partition struct {
 
 	callsServers atomic.Bool // the task is a BatchTask
 	ticking      atomic.Bool // a tick is being appended
-	tickedAt     time.Time   // when the last was; of whoever set ticking
+	ticks        roundTrip
 }
 
 // startPoint is where a partition starts.

@@ -38,6 +38,9 @@ type BehindTask interface {
 	// Behind reports whether work waits for the next record, which then comes at once: a tick. It is called after
 	// Handle.
 	Behind() bool
+	// KeepsUp reports whether ticks may say that the partition keeps up, if it does by their round trip. It is called
+	// after Handle.
+	KeepsUp() bool
 }
 
 // StoppingTask is a Task that writes what makes the next start faster.

@@ -1,16 +1,58 @@
 package processor
 
 import (
+	"sync"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// tickFrame is the same at all times.
-var tickFrame = schemas.AppendTick(nil)
+// Ticks are the same at all times.
+var tickOnTime, tickBehind = schemas.AppendTick(nil), schemas.AppendTickBehind(nil)
 
-// tick appends a tick to every partition that runs, every Config.TickInterval if it keeps up.
+// roundTrip is how long ticks take until they are handled, by the clock of this process alone. Any goroutine may use it.
+type roundTrip struct {
+	mu     sync.Mutex    // protects what follows
+	begun  time.Time     // when the tick under way was appended; zero: none is
+	offset int64         // of it
+	took   time.Duration // the last one
+	known  bool
+	mayBe  bool // by the task
+}
+
+// appended notes that a tick which was begun then is in the log, and that all before next is handled.
+func (r *roundTrip) appended(begun time.Time, offset, next int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.begun.IsZero() {
+		r.begun, r.offset = begun, offset
+	}
+	r.handledTo(next)
+}
+
+// handled notes that all before next is handled, and whether the partition may keep up.
+func (r *roundTrip) handled(next int64, mayBe bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mayBe = mayBe
+	r.handledTo(next)
+}
+
+func (r *roundTrip) handledTo(next int64) {
+	if !r.begun.IsZero() && next > r.offset {
+		r.begun, r.took, r.known = time.Time{}, time.Since(r.begun), true
+	}
+}
+
+// short reports whether the partition keeps up.
+func (r *roundTrip) short() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mayBe && r.known && r.took < kafka.ReadyLag && (r.begun.IsZero() || time.Since(r.begun) < kafka.ReadyLag)
+}
+
+// tick appends a tick to every partition that runs, every Config.TickInterval.
 func (s *session) tick() {
 	if s.Topic != schemas.Heartbeats {
 		return
@@ -31,28 +73,23 @@ func (s *session) tick() {
 	}
 }
 
-// tickBehind is how often a tick comes while a partition does not keep up: so rarely that the log says so; see
-// detector/DESIGN.md, Leases.
-const tickBehind = 10 * time.Second
-
-// appendTick appends a tick, unless one is being appended, or too early for a partition that does not keep up.
+// appendTick appends a tick, unless one is being appended.
 func (p *partition) appendTick() {
 	if !p.ticking.CompareAndSwap(false, true) {
 		return
 	}
-	now := time.Now()
-	if now.Sub(p.tickedAt) < tickBehind && !p.Status().KeepsUp(now) {
-		p.ticking.Store(false)
-		return
+	out := schemas.Outgoing{Topic: p.s.Topic, Partition: p.ID, Value: tickBehind}
+	if p.ticks.short() {
+		out.Value = tickOnTime
 	}
-	p.tickedAt = now
-	out := schemas.Outgoing{Topic: p.s.Topic, Partition: p.ID, Value: tickFrame}
-	p.s.Producer.Append(p.s.Ctx, out, func(err error) {
-		p.ticking.Store(false)
-		outcome := "appended"
-		if err != nil {
-			outcome = "failed"
+	begun := time.Now()
+	p.s.Producer.AppendAt(p.s.Ctx, out, func(offset int64, err error) {
+		outcome := "failed"
+		if err == nil {
+			outcome = "appended"
+			p.ticks.appended(begun, offset, p.Next.Load())
 		}
+		p.ticking.Store(false)
 		p.s.Metrics.TickAppended(outcome)
 	})
 }

@@ -1,7 +1,7 @@
 /** Presence of a user: null for one who is hidden, or whom one may not see. */
 export type State = "online" | "away" | "offline" | null;
 
-/** In place of a state: only devices of lost gateways are present, or the state may be out of date. */
+/** In place of the state of a user who would have `unsure_since` or `stale_since`. */
 export type Unsure = "unsure";
 
 /** What is known of a user, as the API says it. 64-bit numbers are strings; times are RFC 3339 in UTC. */

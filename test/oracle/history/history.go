@@ -52,6 +52,7 @@ type Record struct {
 	Keep    int                `json:",omitempty"` // how many records are left; see Lost
 	Garbage bool               `json:",omitempty"` // cannot be decoded
 	Tick    bool               `json:",omitempty"`
+	Behind  bool               `json:",omitempty"` // of a tick
 	Policy  *liveness.Settings `json:",omitempty"` // comes into force
 	// Tenant's policy comes into force.
 	Tenant   *schemas.TenantPolicy `json:",omitempty"`
@@ -167,6 +168,9 @@ func (r *Record) value(at, start schemas.Millis, text bool) []byte {
 	case r.Garbage:
 		return []byte{0xff}
 	case r.Tick:
+		if r.Behind {
+			return schemas.AppendTickBehind(nil)
+		}
 		return schemas.AppendTick(nil)
 	case r.Policy != nil:
 		return schemas.AppendPolicy(nil, *r.Policy)

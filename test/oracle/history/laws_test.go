@@ -77,12 +77,21 @@ func TestNoTimeAfterAShowIsFromBeforeIt(t *testing.T) {
 // maxStep is the longest stretch between two records that counts in full.
 const maxStep = 5000
 
-// owned is h with a tick behind every record, so that the partition has an owner that keeps up.
+// owned is h with a tick behind each record where the next would come more than maxStep after the newest tick, so that the
+// partition has an owner that keeps up.
 func owned(h *History) *History {
 	more := *h
 	more.Records = nil
-	for _, r := range h.Records {
-		more.Records = append(more.Records, r, Record{Tick: true})
+	since := int64(0) // of appends, the newest tick
+	for i, r := range h.Records {
+		if more.Records = append(more.Records, r); r.Tick {
+			since = 0
+		}
+		if i+1 < len(h.Records) {
+			if since += max(0, h.Records[i+1].After); since > maxStep {
+				more.Records, since = append(more.Records, Record{Tick: true}), max(0, h.Records[i+1].After)
+			}
+		}
 	}
 	return &more
 }
