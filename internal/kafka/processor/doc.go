@@ -12,7 +12,8 @@
 // one began, or up to twice that where commits take long; offsets without output wait for
 // Config.IdleCommitInterval. It holds Config.MaxTransactionRecords at most, and less while the brokers are slow.
 // Forwards go through the plain Producer and are acknowledged before the transaction ends. Every
-// Config.TickInterval the owner of a partition of the heartbeats appends a tick to it.
+// Config.TickInterval the owner of a partition of the heartbeats appends a tick to it, which says whether the
+// partition keeps up.
 //
 // # States of a partition
 //
