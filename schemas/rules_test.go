@@ -11,25 +11,25 @@ import (
 
 // contents is everything a frame says, however it was encoded.
 type contents struct {
-	Gateway                   string
-	GatewayEpoch              Millis
-	Sequence                  uint64
+	Gateway                           string
+	GatewayEpoch                      Millis
+	Sequence                          uint64
 	Draining, Tick, Behind, Forwarded bool
-	Begins, Ends, Leased      bool
-	LeaseEnded                Millis
-	ForwardedAt               Millis
-	VisibilityUser            UserID
-	Visibility                Visibility
-	ErasedUser                UserID
-	ErasedUntil               Millis
-	WithheldUntil             Millis
-	VisibilityName            Name
-	Policy                    *Policy
-	TenantPolicy              *TenantPolicy
-	Beats                     []Beat
-	Names                     map[int]Name
-	KeyID, MAC, Signed        string
-	SealedAt                  Millis
+	Begins, Ends, Leased              bool
+	LeaseEnded                        Millis
+	ForwardedAt                       Millis
+	VisibilityUser                    UserID
+	Visibility                        Visibility
+	ErasedUser                        UserID
+	ErasedUntil                       Millis
+	WithheldUntil                     Millis
+	VisibilityName                    Name
+	Policy                            *Policy
+	TenantPolicy                      *TenantPolicy
+	Beats                             []Beat
+	Names                             map[int]Name
+	KeyID, MAC, Signed                string
+	SealedAt                          Millis
 }
 
 // byGenerated reads value with the generated decoder and the rules that
