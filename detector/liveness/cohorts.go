@@ -63,8 +63,8 @@ func (g *gateways) dueAt(c *clock, l *life, window presence) presence {
 // leaseGrace is how long an owner that keeps up again has to say which gateways are heard.
 const leaseGrace presence = 15_000
 
-// maxPutOff bounds how long a plan is put off: as long as presence.heartbeats is kept, 15 minutes, and longer is no
-// absence of the owner without a lossy restart.
+// maxPutOff bounds how long a plan is put off, so that nobody is online for ever. Heartbeats are kept as long: after a
+// longer absence of the owner the restart is lossy.
 const maxPutOff presence = 15 * 60_000
 
 // missTicks notes at a record whether the newest tick of an owner that keeps up is too long ago. The first record counts
