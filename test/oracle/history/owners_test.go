@@ -147,7 +147,7 @@ func ofOwner(seed uint64) *History {
 
 func TestMachineDoesWhatTheOracleDoesWhateverTheOwnerDoes(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 3000) {
+	for seed := range seeds(t, 320) {
 		h := ofOwner(seed)
 		every := 1 + int(seed%9)
 		compareOn(t, Machine, h)
@@ -203,7 +203,7 @@ func ofLag(seed uint64) *History {
 
 func TestMachineDoesWhatTheOracleDoesHoweverLongTheOwnerLags(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 3000) {
+	for seed := range seeds(t, 160) {
 		h := ofLag(seed)
 		compareOn(t, Machine, h)
 		compareOn(t, killed(seed).Run, h)
