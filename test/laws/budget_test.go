@@ -31,7 +31,7 @@ var budget = map[string]struct{ code, tests int }{
 	"internal": {16000, 14150},
 	"lastseen": {8700, 8400},
 	"schemas":  {3200, 2200},
-	"test":     {0, 30250},
+	"test":     {0, 30300},
 	"tools":    {5700, 2150},
 }
 

@@ -96,8 +96,55 @@ var outages = []scenario{
 		},
 		want: []string{"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]"},
 	},
+	{
+		name: "the plan for a gateway that was lost while nobody owned the partition is made 15 s after somebody does",
+		log: func(h *log) {
+			h.connected().unowned(152_000).until(240_000)
+		},
+		want: []string{
+			"user 1 offline→online at 2000, first_beat by device 1, seen 2000, active 2000, [mobile]",
+			// Lost at 12 s, due at 42 s, made at 167.25 s: 125.25 s later than at 2 s + 45 s + 30 s.
+			"user 1 online→away at 202250, gateway_lost by device 1, seen 2000, active 2000, []",
+		},
+	},
+	{
+		name: "a lease within 15 s after somebody owns the partition again has a connection stay, also after an owner of 1 s",
+		log: func(h *log) {
+			h.connected().unowned(60_000).until(61_000).unowned(152_000).until(160_000)
+			h.append(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: start + 1, Leased: true}, nil)).until(400_000)
+		},
+		want: []string{"user 1 offline→online at 2000, first_beat by device 1, seen 2000, active 2000, [mobile]"},
+	},
+	{
+		name: "an owner that is behind for good puts a plan off for 15 minutes",
+		log: func(h *log) {
+			for h.connected(); h.now < 1_100_000; h.now += 1000 {
+				h.append(schemas.AppendTickBehind(nil))
+			}
+		},
+		want: []string{
+			"user 1 offline→online at 2000, first_beat by device 1, seen 2000, active 2000, [mobile]",
+			// In use until the plan, which was due at 42 s.
+			"user 1 online→away at 942000, idle by device 1, seen 2000, active 2000, [mobile]",
+			"user 1 away→away at 977000, devices by device 1, seen 2000, active 2000, []",
+		},
+	},
 	cutOffBefore(15 * 60_000),
 	cutOffBefore(60 * 60_000),
+}
+
+// connected opens a connection at 2 s, a second after the owner of the partition went.
+func (h *log) connected() *log {
+	h.at(0).until(1000).at(2000).via("gw", 1)
+	return h.frame(schemas.Beat{User: 1, Device: 1, Kind: mobile, Connection: 1})
+}
+
+// unowned has another gateway write up to the instant, and nobody tick.
+func (h *log) unowned(ms schemas.Millis) *log {
+	for ; h.now < ms; h.now += 1000 {
+		h.alive("other", 1)
+	}
+	return h
 }
 
 // cutOffBefore is an outage of Kafka before which all gateways were cut off. The breaker trips at the first
