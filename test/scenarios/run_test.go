@@ -58,7 +58,7 @@ func startedLater(value []byte, shift schemas.Millis) []byte {
 		beats = append(beats, beat)
 	}
 	return schemas.AppendFrame(nil, schemas.FrameHead{Gateway: schemas.GatewayID(f.Gateway), GatewayEpoch: f.GatewayEpoch + shift,
-		Sequence: f.Sequence, Draining: f.Draining}, beats)
+		Sequence: f.Sequence, Draining: f.Draining, Leased: f.Leased}, beats)
 }
 
 // scenario is a log and the transitions that it must cause.
