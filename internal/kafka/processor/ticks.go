@@ -18,7 +18,7 @@ type roundTrip struct {
 	offset int64         // of it
 	took   time.Duration // the last one
 	known  bool
-	mayBe  bool // by the task
+	task   bool // what the task says
 }
 
 // appended notes that a tick which was begun then is in the log, and that all before next is handled.
@@ -31,11 +31,11 @@ func (r *roundTrip) appended(begun time.Time, offset, next int64) {
 	r.handledTo(next)
 }
 
-// handled notes that all before next is handled, and whether the partition may keep up.
-func (r *roundTrip) handled(next int64, mayBe bool) {
+// handled notes that all before next is handled, and what the task says of keeping up.
+func (r *roundTrip) handled(next int64, task bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mayBe = mayBe
+	r.task = task
 	r.handledTo(next)
 }
 
@@ -45,11 +45,11 @@ func (r *roundTrip) handledTo(next int64) {
 	}
 }
 
-// short reports whether the partition keeps up.
-func (r *roundTrip) short() bool {
+// keepsUp reports whether the partition read its last tick within kafka.ReadyLag.
+func (r *roundTrip) keepsUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mayBe && r.known && r.took < kafka.ReadyLag && (r.begun.IsZero() || time.Since(r.begun) < kafka.ReadyLag)
+	return r.task && r.known && r.took < kafka.ReadyLag && (r.begun.IsZero() || time.Since(r.begun) < kafka.ReadyLag)
 }
 
 // tick appends a tick to every partition that runs, every Config.TickInterval.
@@ -79,7 +79,7 @@ func (p *partition) appendTick() {
 		return
 	}
 	out := schemas.Outgoing{Topic: p.s.Topic, Partition: p.ID, Value: tickBehind}
-	if p.ticks.short() {
+	if p.ticks.keepsUp() {
 		out.Value = tickOnTime
 	}
 	begun := time.Now()
