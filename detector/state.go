@@ -24,7 +24,8 @@ func (p *Partition) Digest() [sha256.Size]byte {
 func (p *Partition) load(state []byte) error {
 	s := snapshot.Codec{Reading: true, Bytes: state}
 	p.walk(&s)
-	if !s.Done() {
+	bases := p.machine.Checkpoint().Bases
+	if !s.Done() || bases[len(bases)-1].Offset > p.next { // no version names an offset before its base
 		return errState
 	}
 	if p.names != nil {

@@ -60,6 +60,10 @@ func (s *walk) machine(m *Machine) {
 		snapshot.Number(s.Codec, &b.LogEpoch)
 		snapshot.Number(s.Codec, &b.Offset)
 	})
+	if n := len(m.bases); n == 0 || m.bases[n-1].Offset < 0 || m.logEpoch < 1 || m.logEpoch > schemas.MaxLogEpoch {
+		s.Fail()
+		return
+	}
 	s.clock(&m.clock)
 	snapshot.Number(s.Codec, &m.evaluated)
 	s.policies(m)
