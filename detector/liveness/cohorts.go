@@ -67,8 +67,8 @@ const leaseGrace presence = 15_000
 // longer absence of the owner the restart is lossy.
 const maxPutOff presence = 15 * 60_000
 
-// missTicks notes at a record whether the newest tick of an owner that keeps up is too long ago. The first record counts
-// as one.
+// missTicks notes at a record whether the newest tick of an owner that keeps up is too long ago. The first record
+// counts as one.
 func (g *gateways) missTicks(c *clock) {
 	if g.ticked == 0 {
 		g.ticked = c.now

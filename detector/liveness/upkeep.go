@@ -1,5 +1,11 @@
 package liveness
 
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
 // movesPerTick bounds how many entries a tick moves to return memory.
 const movesPerTick = 4096
 
@@ -63,5 +69,40 @@ func (m *Machine) moveEntry(from, to uint32) {
 	m.store.remove(from)
 	if at, counts := m.armedAt(to); counts {
 		m.wheel.add(at, to)
+	}
+}
+
+// expire drops gateways without epochs of which no frame counts any more.
+func (g *gateways) expire(c *clock) {
+	g.idle = slices.DeleteFunc(g.idle, func(known *gateway) bool {
+		if known.idle = len(known.epochs) == 0; known.idle && known.own.over(c) && known.others.over(c) {
+			delete(g.known, known.id)
+			return true
+		}
+		return !known.idle
+	})
+}
+
+// sweepAtOnce bounds how many lives a tick checks.
+const sweepAtOnce = 64
+
+// sweep frees the lives that have ended and that no report names.
+func (g *gateways) sweep() {
+	for range min(sweepAtOnce, len(g.lives)-firstLife) {
+		if g.swept++; g.swept >= len(g.lives) {
+			g.swept = firstLife
+		}
+		l := &g.lives[g.swept]
+		if !l.used || l.closedAt == 0 && !l.endless() || l.reports > 0 || slices.Contains(g.unplanned, uint16(g.swept)) {
+			continue
+		}
+		if l.endless() {
+			delete(g.standIns, standIn{l.id, l.epoch, l.end})
+		} else if l.returned+l.released > 0 {
+			g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(l.id), Epoch: l.epoch, HeardAt: l.heard,
+				Drained: l.end == drained, Returned: l.returned, Released: l.released})
+		}
+		*l = life{}
+		g.free = append(g.free, uint16(g.swept))
 	}
 }

@@ -61,8 +61,8 @@ const aliveCheck = 250 * time.Millisecond
 // the policy.
 const leastGap = 2500 * time.Millisecond
 
-// leaseTwice is more than the detector takes to write a lease, and to write it again if the first is lost: a second until
-// it looks, and three seconds more.
+// leaseTwice is more than the detector takes to write a lease, and to write it again if the first is lost: a second
+// until it looks, and three seconds more.
 const leaseTwice = 5 * time.Second
 
 // WithDefaults returns c with its defaults for times and bounds.

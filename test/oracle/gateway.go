@@ -306,8 +306,8 @@ func (w *world) planOf(l *life) millis {
 // due is when l gets its plan where the partition has an owner.
 func (w *world) due(l *life) millis { return max(w.over(l), w.presence(w.policyFrom)) }
 
-// putOff is when a plan that is due at p is made: not less than 15 s after the newest tick that ended an unowned time; not
-// while the partition is unowned, if that is more than 5 s after the newest tick; but 15 min later in any case.
+// putOff is when a plan that is due at p is made: not less than 15 s after the newest tick that ended an unowned time;
+// not while the partition is unowned, if that is more than 5 s after the newest tick; but 15 min later in any case.
 func (w *world) putOff(p millis) millis {
 	at := p
 	if w.ownedFrom != 0 {

@@ -111,7 +111,8 @@ var outages = []scenario{
 		name: "a lease within 15 s after somebody owns the partition again has a connection stay, also after an owner of 1 s",
 		log: func(h *log) {
 			h.connected().unowned(60_000).until(61_000).unowned(152_000).until(160_000)
-			h.append(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: "gw", GatewayEpoch: start + 1, Leased: true}, nil)).until(400_000)
+			lease := schemas.FrameHead{Gateway: "gw", GatewayEpoch: start + 1, Leased: true}
+			h.append(schemas.AppendFrame(nil, lease, nil)).until(400_000)
 		},
 		want: []string{"user 1 offline→online at 2000, first_beat by device 1, seen 2000, active 2000, [mobile]"},
 	},

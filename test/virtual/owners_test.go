@@ -51,7 +51,8 @@ func (c *connected) lasts() {
 
 // cannotRead refuses to let anybody read a topic.
 func cannotRead(topic schemas.Topic) kfake.Fault {
-	return kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic.Name(schemas.DefaultPrefix), Err: kerr.ReplicaNotAvailable, Count: -1}
+	return kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic.Name(schemas.DefaultPrefix),
+		Err: kerr.ReplicaNotAvailable, Count: -1}
 }
 
 // Users whose gateway is there all the time stay online.

@@ -11,7 +11,8 @@ import (
 // Ticks are the same at all times.
 var tickOnTime, tickBehind = schemas.AppendTick(nil), schemas.AppendTickBehind(nil)
 
-// roundTrip is how long ticks take until they are handled, by the clock of this process alone. Any goroutine may use it.
+// roundTrip is how long ticks take until they are handled, by the clock of this process alone. Any goroutine may use
+// it.
 type roundTrip struct {
 	mu     sync.Mutex    // protects what follows
 	begun  time.Time     // when the tick under way was appended; zero: none is

@@ -63,7 +63,8 @@ func TestAUserStaysUnsureWhenFramesNoLongerContinueTheLifeOfADrainedGateway(t *t
 	}
 	h = owned(h)
 	for _, unsure := range [][]oracle.Unsure{oracle.RunUnsure(h.Log()), Runs{}.Unsure(h.Log())} {
-		if want := []oracle.Unsure{{User: 1, Offset: 23, Since: usualStart}, {User: 1, Offset: 37}}; !slices.Equal(unsure, want) {
+		want := []oracle.Unsure{{User: 1, Offset: 23, Since: usualStart}, {User: 1, Offset: 37}}
+		if !slices.Equal(unsure, want) {
 			t.Errorf("unsure %+v, must be %+v", unsure, want)
 		}
 	}

@@ -77,8 +77,8 @@ func TestNoTimeAfterAShowIsFromBeforeIt(t *testing.T) {
 // maxStep is the longest stretch between two records that counts in full.
 const maxStep = 5000
 
-// owned is h with a tick behind each record where the next would come more than maxStep after the newest tick, so that the
-// partition has an owner that keeps up.
+// owned is h with a tick behind each record where the next would come more than maxStep after the newest tick, so that
+// the partition has an owner that keeps up.
 func owned(h *History) *History {
 	more := *h
 	more.Records = nil

@@ -13,7 +13,8 @@ import (
 // and die.
 func ofOwner(seed uint64) *History {
 	s := &source{bytes: ofSeed(seed+9<<40, 4000)}
-	h := &History{Settings: settings(s), Partitions: 1, Start: one(s, starts...), MostDue: []int{0, 0, 0, 1, 2, 20}[seed%6]}
+	h := &History{Settings: settings(s), Partitions: 1, Start: one(s, starts...),
+		MostDue: []int{0, 0, 0, 1, 2, 20}[seed%6]}
 	h.Settings.AllowedLateness = one(s, h.Settings.AllowedLateness, 5*time.Second, 3*time.Second)
 	crowd := s.chance(3)
 	if crowd {
@@ -186,7 +187,8 @@ func ofLag(seed uint64) *History {
 			r.Tick = true
 		case g < 3 && i < dies[g]:
 			r.Gateway, r.Epoch = []string{"a", "b", "c"}[g], 10
-			r.Rows = []Row{{User: users[2*g+s.below(2)], Device: 1, Kind: schemas.Mobile, Connection: schemas.ConnectionID(s.below(3))}}
+			r.Rows = []Row{{User: users[2*g+s.below(2)], Device: 1, Kind: schemas.Mobile,
+				Connection: schemas.ConnectionID(s.below(3))}}
 		case s.chance(2):
 			r.Gateway, r.Epoch = "z", 10
 			r.Rows = []Row{{User: users[7], Device: 1, Kind: schemas.Web}}
