@@ -16,7 +16,7 @@ import (
 
 var _ interface {
 	processor.PositionedTask
-	processor.BehindTask
+	processor.TickedTask
 	processor.StoppingTask
 	processor.ClosedTask
 } = (*detector.Partition)(nil)

@@ -16,6 +16,7 @@ func followGateways(ctx context.Context, p base) (*detector.Gateways, component,
 	if err != nil {
 		return nil, component{}, err
 	}
+	reader.TailRest = detector.GatewaysRest
 	c := closing("reader of the gateways", reader.Close)
 	topic := follow.Topic{Log: reader, Logger: p.log, Topic: schemas.Gateways,
 		Failing: "the topic gateways cannot be read: meanwhile no gateway with a lease is lost"}

@@ -42,8 +42,8 @@ type heardProcess struct {
 }
 
 const (
-	// gatewaysStep bounds how far time goes on between two records, four ticks a second included: if nobody writes,
-	// nobody is silent, and after a gap all have a second to write.
+	// gatewaysStep bounds how far time goes on between two records, a tick a second included: if nobody writes, nobody
+	// is silent, and after a gap all have a second to write.
 	gatewaysStep = 1000
 	// replacedFor is how long no older process of a gateway counts.
 	replacedFor = 5000
@@ -52,6 +52,8 @@ const (
 	maxGateways = 1 << 16
 	// GatewaysSince is how far back a reader begins, milliseconds: far enough to know who is silent.
 	GatewaysSince = 60_000
+	// GatewaysRest is how long a reader rests at the end of the topic: thousands of gateways write to it one by one.
+	GatewaysRest = 250 * time.Millisecond
 )
 
 // NewGateways makes Gateways that know none. topic is the full name; keys may be nil.
@@ -132,7 +134,7 @@ const stillAfter = 4 * time.Second
 
 // leaseEvery is how often a partition looks at the gateways, by the clock of the process: one that lags does not write
 // the same changes for each second of the log.
-const leaseEvery = time.Second
+const leaseEvery = 900 * time.Millisecond
 
 // leaseAgain is after how long a partition that has not read all that it wrote writes it again: it may be lost.
 // leaseAgainBehind is that of an owner that does not keep up, and so has not read what is not lost either.

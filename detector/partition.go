@@ -260,8 +260,16 @@ func (p *Partition) Checkpoint() string {
 	return c.Encode()
 }
 
-// Behind reports whether limits that are due wait for the next record; see liveness.MostDue.
-func (p *Partition) Behind() bool { return p.machine.Behind() }
+// DueIn is when there is work at a tick; see liveness.Machine.DueIn. A tick follows whatever else happens soon, because
+// readers wait until the partition's time has passed what they read.
+func (p *Partition) DueIn() time.Duration {
+	due := p.machine.DueIn()
+	happened := !p.frame.Tick || len(p.out.Transitions)+len(p.out.Statuses) > 0
+	if due > 0 && (happened || p.snapshots.capture != nil || p.sweep.Waits()) {
+		due = 1
+	}
+	return time.Duration(due) * time.Millisecond
+}
 
 // KeepsUp reports whether it is known which gateways are heard.
 func (p *Partition) KeepsUp() bool {

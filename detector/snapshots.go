@@ -96,7 +96,8 @@ func (s *snapshots) after(p *Partition, r *schemas.Record, out *stream.Outbox) {
 	}
 	users := p.config.Snapshots.Step
 	if p.frame.Tick {
-		// Users who are held send nothing: there may be no other records. At four ticks a second it is done in minutes.
+		// Users who are held send nothing: there may be no other records than ticks, four a second meanwhile. So it is done
+		// in minutes.
 		users = max(8*users, p.machine.Users()/480)
 	}
 	s.more(p, users, out)

@@ -96,8 +96,34 @@ func (m *Machine) postpone(entries []uint32) {
 	m.behind = true
 }
 
-// Behind reports whether limits that are due wait for the next record.
-func (m *Machine) Behind() bool { return m.behind }
+// dueFar is how far ahead DueIn looks.
+const dueFar presence = 2000
+
+// DueIn is the time from the record applied last until a tick has something to do, milliseconds, at most dueFar; it may
+// be earlier. 0: limits that are due wait for the next record; see MostDue.
+func (m *Machine) DueIn() schemas.Millis {
+	switch {
+	case m.behind:
+		return 0
+	case m.clock.stopped != 0, m.store.sparse(), len(m.fading) > 0 && m.fading[0].at <= m.clock.now+schemas.Millis(dueFar):
+		return 1
+	}
+	from := m.clock.presence() - m.lateness // not evaluated: a policy may have changed the lateness
+	at := min(from+dueFar, m.gateways.nextSilence(&m.clock), m.gateways.plannedAt(&m.clock, m.reconnectWindow),
+		m.gateways.unheard)
+	if soon := m.wheel.soon; len(soon) > 0 {
+		at = min(at, soon[0].at)
+	}
+	for c := m.wheel.cursor; c < at; c += wheelStep {
+		if m.wheel.buckets[c/wheelStep%wheelBuckets] != nil {
+			at = c
+		}
+	}
+	if at <= m.evaluated {
+		return 1
+	}
+	return schemas.Millis(max(1, at-from))
+}
 
 // fire handles everything that is due by at for the user of a timer.
 func (m *Machine) fire(e uint32, at presence) {

@@ -9,7 +9,7 @@ const (
 	// maxFresh bounds how many changed users wait for the next Take; others wait for their turn.
 	maxFresh = 1 << 10
 	// countsEvery is the time between two Takes with counts, in log time.
-	countsEvery schemas.Millis = 1000
+	countsEvery schemas.Millis = 900
 )
 
 // Sweep walks over the users of a Machine, all within an interval of log time, and takes the
@@ -24,8 +24,12 @@ type Sweep struct {
 	round   schemas.Millis // when this round began
 	before  schemas.Millis // when the round before it began
 	counted schemas.Millis // when counts were taken last
+	more    bool           // entries are due that the last Take did not visit
 	fresh   []schemas.UserID
 }
+
+// Waits reports whether the next Take has more to do than what its time brings.
+func (s *Sweep) Waits() bool { return s.more || len(s.fresh) > 0 }
 
 // Changed makes the next Take return the user, if there are not too many of them.
 func (s *Sweep) Changed(t *schemas.Transition) {
@@ -68,10 +72,9 @@ func (s *Sweep) visits(now schemas.Millis, entries uint32) int {
 	s.owed += uint64(entries) * uint64(max(0, min(now-s.at, s.Interval)))
 	s.at = now
 	n := s.owed / uint64(s.Interval)
-	if s.owed %= uint64(s.Interval); n > maxVisits {
-		return maxVisits
-	}
-	return int(n)
+	s.owed %= uint64(s.Interval)
+	s.more = n > maxVisits
+	return int(min(n, maxVisits))
 }
 
 // takeSeen appends the user of an entry to out, if the user is present by a known device, visible,

@@ -22,6 +22,7 @@ type hub struct {
 	recipients deliveryViewers
 	shards     [shards]shard
 	reconnect  chan struct{} // capacity 1: read everything again
+	rereads    chan struct{} // capacity 1: some users are to be read again
 	// losses counts the lost connections of the bus, from 2 on. complete is what it was when everything
 	// wanted was last subscribed again; a user whose state read after that is fresh has missed nothing since.
 	losses, complete atomic.Uint64
@@ -86,7 +87,7 @@ func (h *hub) schedule(tenant string) schemas.Schedule {
 }
 
 func newHub(cfg fanout.Config, d Dependencies) *hub {
-	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
+	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), rereads: make(chan struct{}, 1), recipients: newDeliveryViewers(),
 		reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.limits.Store(&cfg)
 	h.losses.Store(2)
@@ -203,6 +204,10 @@ func (h *hub) Reread(user schemas.UserID) {
 	defer sh.mu.Unlock()
 	if e := sh.users[user]; e != nil {
 		e.reread = true
+		select {
+		case h.rereads <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // readLength is how many users one read has, and one snapshot or resync.
 const readLength = 500
 
+// rereadAfter is how long after Reread users are read again: those of a lost gateway together.
+const rereadAfter = 100 * time.Millisecond
+
 // resyncs reads users again until ctx ends: all of them when the bus has connected; those with an
 // unsure state, until it is sure; and those of whom a change was lost (see compare.go).
 func (h *hub) resyncs(ctx context.Context) {
@@ -19,15 +22,26 @@ func (h *hub) resyncs(ctx context.Context) {
 	defer again.Stop()
 	compare := time.NewTicker(h.cfg.CompareInterval / shards)
 	defer compare.Stop()
-	turn := 0    // the shard to compare next
-	all := false // all users have to be read; stays true after a failed read
+	turn := 0     // the shard to compare next
+	all := false  // all users have to be read; stays true after a failed read
+	soon := false // again is set for rereadAfter
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.reconnect:
 			all = true
+		case <-h.rereads:
+			if !soon {
+				soon = true
+				again.Reset(min(rereadAfter, h.cfg.RefreshInterval))
+			}
+			continue
 		case <-again.C:
+			if soon {
+				soon = false
+				again.Reset(h.cfg.RefreshInterval)
+			}
 		case <-compare.C:
 			if err := h.compare(ctx, &h.shards[turn]); err != nil && ctx.Err() == nil {
 				h.Log.Warn("comparing watched users with the current status failed",

@@ -45,8 +45,8 @@ type Config struct {
 	// Security.TLS.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
 
-	// TickInterval is how often the owner of a partition appends a tick [250ms]. A detector needs less than 5 s; see
-	// *unowned* in detector/DESIGN.md.
+	// TickInterval is how often the owner of a partition appends a tick where something is due [250ms]. A detector
+	// needs less than 5 s; see *unowned* in detector/DESIGN.md.
 	TickInterval time.Duration
 	// CommitInterval is the least time between the starts of two publishing commits [10ms]. They are up to twice as
 	// far apart where one takes more than half of it; half of it lies between the end of one and the start of the next.

@@ -54,7 +54,9 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 					return err
 				}
 			}
-			r.next = max(r.next, next)
+			if r.next = max(r.next, next); r.tail && len(fetched.Records) > 0 && next >= fetched.HighWatermark {
+				Pause(ctx, r.TailRest)
+			}
 			continue
 		}
 		if ctx.Err() != nil || !Retriable(err) || r.tail && tries >= 9 && IsMissingTopic(err) {

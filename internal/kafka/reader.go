@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,7 +20,10 @@ import (
 // It sends raw fetch requests instead of using a consumer, because only the raw answer shows the
 // next offset if the last records are markers, aborted or compacted away.
 type Reader struct {
-	Client       *kgo.Client
+	Client *kgo.Client
+	// TailRest [0] is how long Tail rests at the end of the log, so that records that come one by one cost few answers. It
+	// is set before the first use.
+	TailRest     time.Duration
 	prefix       string
 	decompressor kgo.Decompressor
 	log          *slog.Logger

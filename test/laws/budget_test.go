@@ -25,13 +25,13 @@ var budget = map[string]struct{ code, tests int }{
 	"cmd":      {6250, 1900},
 	"console":  {2450, 950},
 	"deploy":   {800, 750},
-	"detector": {7050, 3850},
+	"detector": {7100, 3850},
 	"fanout":   {6600, 7200},
 	"ingest":   {2350, 2500},
-	"internal": {16000, 14150},
+	"internal": {16050, 14150},
 	"lastseen": {8700, 8400},
 	"schemas":  {3200, 2200},
-	"test":     {0, 30300},
+	"test":     {0, 30400},
 	"tools":    {5700, 2150},
 }
 

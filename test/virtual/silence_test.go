@@ -145,3 +145,41 @@ func TestAClockOfTheBrokersThatJumpsTakesNobodyOffline(t *testing.T) {
 		})
 	}
 }
+
+// A tick costs the brokers as much as a transition. Those that nobody needs are left out, and no change is later for it.
+func TestTicksComeOftenOnlyWhereSomethingIsDue(t *testing.T) {
+	inWorld(t, size{partitions: 1}, func(w *world) {
+		p := w.start("all", "one")
+		defer w.connect(p.base, 21, 1, "web").lose()
+		time.Sleep(time.Minute) // the first snapshot is written, 21 has its lease
+		quiet := now()
+		w.sleepTo(quiet + minute)
+		busy := now()
+		const people = 20
+		for user := schemas.UserID(1); user <= people; user++ {
+			w.sleepTo(busy + 777*schemas.Millis(user))
+			w.mustPost(p.base, gateway{}, row{User: user, Device: 1, Kind: "web"})
+		}
+		w.sleepTo(busy + 6*minute)
+		changes := 0
+		w.read(schemas.Transitions, func(r *schemas.Record) error {
+			tr, err := schemas.DecodeTransition(r.Value)
+			if changes++; tr != nil && r.Time-tr.At > 700 { // lateness, a tick, and a commit
+				t.Errorf("published %d ms late: %s", r.Time-tr.At, line(tr))
+			}
+			return err
+		})
+		ticks, gap, last := 0, schemas.Millis(0), quiet
+		w.read(schemas.Heartbeats, func(r *schemas.Record) error {
+			var f schemas.Frame
+			if f.Decode(r.Value) == nil && f.Tick && quiet < r.Time && r.Time <= busy {
+				ticks, gap, last = ticks+1, max(gap, r.Time-last), r.Time
+			}
+			return nil
+		})
+		if ticks < 50 || ticks > 75 || gap > 1250 || changes != 1+3*people {
+			t.Errorf("%d ticks in a minute without changes, %d ms between two of them, %d changes", ticks, gap, changes)
+		}
+		p.stop()
+	})
+}

@@ -106,6 +106,7 @@ func (r *Rig) Detector(s liveness.Settings, wrap func(processor.Task) processor.
 	reader, err := kafka.NewReader(r.Kafka, r.Log)
 	r.t.Check(err)
 	r.t.Cleanup(func() error { reader.Close(); return nil })
+	reader.TailRest = detector.GatewaysRest
 	topic := follow.Topic{Log: reader, Logger: r.Log, Topic: schemas.Gateways,
 		Failing: "the topic gateways cannot be read"}
 	r.t.Go(func(ctx context.Context) error { return topic.Run(ctx, gateways.Take) })

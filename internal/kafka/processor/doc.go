@@ -13,7 +13,7 @@
 // Config.IdleCommitInterval. It holds Config.MaxTransactionRecords at most, and less while the brokers are slow.
 // Forwards go through the plain Producer and are acknowledged before the transaction ends. Every
 // Config.TickInterval the owner of a partition of the heartbeats appends a tick to it, which says whether the
-// partition keeps up.
+// partition keeps up; where the task has nothing to do, every second.
 //
 // # States of a partition
 //

@@ -73,9 +73,14 @@ func (p *partition) handle(work workItem) handleResult {
 	if result.records > 0 {
 		p.handledUpTo(int64(p.record.Time))
 	}
-	task, ok := p.task.(BehindTask)
-	p.ticks.handled(next, !ok || task.KeepsUp())
-	if ok && task.Behind() {
+	task, ok := p.task.(TickedTask)
+	if !ok {
+		p.ticks.handled(next, true, time.Time{})
+		return result
+	}
+	due := task.DueIn()
+	p.ticks.handled(next, task.KeepsUp(), time.Now().Add(due))
+	if due == 0 {
 		p.appendTick()
 	}
 	return result

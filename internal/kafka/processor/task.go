@@ -32,12 +32,12 @@ type PositionedTask interface {
 	Next() int64
 }
 
-// BehindTask is a Task that does a part of its work with later records.
-type BehindTask interface {
+// TickedTask is a Task that does a part of its work with later records, ticks if there are no others.
+type TickedTask interface {
 	Task
-	// Behind reports whether work waits for the next record, which then comes at once: a tick. It is called after
-	// Handle.
-	Behind() bool
+	// DueIn is when such work is due, from now on in log time; later than in a second is as good as never. 0: work
+	// that is due waits, and a tick comes at once. It is called after Handle.
+	DueIn() time.Duration
 	// KeepsUp reports whether ticks may say that the partition keeps up, if it does by their round trip. It is called
 	// after Handle.
 	KeepsUp() bool

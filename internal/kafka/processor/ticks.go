@@ -19,7 +19,9 @@ type roundTrip struct {
 	offset int64         // of it
 	took   time.Duration // the last one
 	known  bool
-	task   bool // what the task says
+	task   bool      // what the task says
+	last   time.Time // when a tick was appended last
+	due    time.Time // when the task has work without other records
 }
 
 // appended notes that a tick which was begun then is in the log, and that all before next is handled.
@@ -32,12 +34,27 @@ func (r *roundTrip) appended(begun time.Time, offset, next int64) {
 	r.handledTo(next)
 }
 
-// handled notes that all before next is handled, and what the task says of keeping up.
-func (r *roundTrip) handled(next int64, task bool) {
+// handled notes that all before next is handled, and what the task says of keeping up and of its next work.
+func (r *roundTrip) handled(next int64, task bool, due time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.task = task
+	r.task, r.due = task, due
 	r.handledTo(next)
+}
+
+// quietTick is how long a partition in which nothing is due goes without a tick.
+const quietTick = time.Second
+
+// isTime reports whether a tick has to be appended now, and not an interval later. It then notes that one is.
+func (r *roundTrip) isTime(interval time.Duration) bool {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.due.After(now) && now.Sub(r.last)+interval/2 < quietTick {
+		return false
+	}
+	r.last = now
+	return true
 }
 
 func (r *roundTrip) handledTo(next int64) {
@@ -53,7 +70,7 @@ func (r *roundTrip) keepsUp() bool {
 	return r.task && r.known && r.took < kafka.ReadyLag && (r.begun.IsZero() || time.Since(r.begun) < kafka.ReadyLag)
 }
 
-// tick appends a tick to every partition that runs, every Config.TickInterval.
+// tick appends a tick to every partition that runs, every Config.TickInterval, where nothing is due every quietTick.
 func (s *session) tick() {
 	if s.Topic != schemas.Heartbeats {
 		return
@@ -67,7 +84,7 @@ func (s *session) tick() {
 			return
 		}
 		for _, p := range s.Parts() {
-			if p.Phase.Load() == kafka.Running {
+			if p.Phase.Load() == kafka.Running && p.ticks.isTime(s.Config.TickInterval) {
 				p.appendTick()
 			}
 		}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/oracle"
 )
@@ -28,6 +30,19 @@ func TestExtraTicksChangeNothingButVersions(t *testing.T) {
 		h := owned(unbounded(seed))
 		checkSame(t, impl, h, withExtraTicks(h, seed+1), "extra ticks change nothing but versions")
 	})
+}
+
+// Ticks come less often where the machine says that nothing is due; run.handle looks.
+func TestNoTickChangesAnybodyBeforeTheMachineSaysThatSomethingIsDue(t *testing.T) {
+	t.Parallel()
+	quiet := 0
+	for seed := range seeds(t, 1600) {
+		h := withExtraTicks(owned(withPolicies(unbounded(seed), seed)), seed+1)
+		quiet += Runs{Snapshots: detector.Cadence{Least: time.Hour, Most: time.Hour}}.run(h.Log()).quiet
+	}
+	if quiet < 1600 {
+		t.Errorf("%d ticks were without need", quiet)
+	}
 }
 
 func TestExtraTicksAmongManyPoliciesChangeNothingButVersions(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -97,14 +98,28 @@ type run struct {
 	now         schemas.Millis // greatest append time
 	handled     bool           // a record, since the last restart
 	begun       int            // detectors
+	quietUntil  schemas.Millis // before that, no tick may have an effect
+	quiet       int            // ticks before it
 }
 
 // handle passes a record to the detector and commits its effect.
 func (d *run) handle(r *schemas.Record) {
 	d.now = max(d.now, r.Time)
+	written := len(d.written)
 	check(d.partition.Handle(r, &d.outbox))
 	d.flush(r.Offset, r.Offset+1)
+	if d.now < d.quietUntil && slices.Equal(r.Value, tick) {
+		d.quiet++
+		if len(d.written) > written && !schemas.IsRulesKey(d.written[written].Key) {
+			panic(fmt.Sprintf("the tick at offset %d changes a user, %d ms before anything is due", r.Offset, d.quietUntil-d.now))
+		}
+	}
+	if d.quietUntil = 0; d.partition.DueIn() > time.Millisecond {
+		d.quietUntil = d.partition.LogTime() + schemas.Millis(d.partition.DueIn().Milliseconds())
+	}
 }
+
+var tick = schemas.AppendTick(nil)
 
 // flush commits what the detector has appended to the outbox because of the record at an offset.
 func (d *run) flush(offset, next int64) {
@@ -186,6 +201,7 @@ func (d *run) checkpoint() {
 
 // begin starts a detector at the commit.
 func (d *run) begin() {
+	d.quietUntil = 0
 	d.commit.LogStart, d.commit.LogEnd = d.start, d.start
 	if n := len(d.live); n > 0 {
 		d.commit.LogStart, d.commit.LogEnd = d.live[0].Offset, d.live[n-1].Offset+1
