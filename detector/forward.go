@@ -47,7 +47,7 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	if user := p.out.MisroutedVisibility; user != 0 {
 		out.Forwards = append(out.Forwards,
 			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
-				Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, user, p.frame.Visibility, p.frame.VisibilityName)})
+				Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, &p.frame)})
 	}
 }
 

@@ -217,6 +217,39 @@ func TestABeatInAWrongPartitionIsForwardedOnceWithItsTrueAgeAndWarnedAbout(t *te
 	}
 }
 
+func TestAVisibilityOrOverrideInAWrongPartitionIsForwardedOnceAsItIs(t *testing.T) {
+	stranger := inPartition(1, 2, 4)
+	override := schemas.Override{State: schemas.DoNotDisturb, Until: start + 1000, Note: "at lunch"}
+	for name, value := range map[string][]byte{
+		"visibility": schemas.AppendVisibility(nil, stranger, schemas.Nobody),
+		"override":   schemas.AppendOverride(nil, stranger, override, schemas.Name{}),
+		"none":       schemas.AppendOverride(nil, stranger, schemas.Override{}, schemas.Name{}),
+	} {
+		l := newLog(t, 1, 4)
+		l.restore(-1, "")
+		l.write(start, value)
+		if len(l.out.Forwards) != 1 || l.out.Forwards[0].Partition != 2 || len(l.transitions()) != 0 {
+			t.Fatalf("%s: forwarded %v, want one frame to partition 2", name, l.out.Forwards)
+		}
+		forwarded := l.out.Forwards[0].Value
+		right := newLog(t, 2, 4)
+		right.restore(-1, "")
+		right.write(start, forwarded)
+		switch got := right.transitions(); {
+		case name == "none":
+			if len(got) != 0 {
+				t.Errorf("%s: published %+v", name, got)
+			}
+		case len(got) != 1 || (got[0].Visibility == schemas.Nobody) != (name == "visibility") ||
+			name == "override" && got[0].Override != override:
+			t.Errorf("%s: published %+v", name, got)
+		}
+		if l.write(start, forwarded); len(l.out.Forwards) != 0 || len(l.out.Rejected) != 1 {
+			t.Errorf("%s: forwarded twice", name)
+		}
+	}
+}
+
 func TestGarbageIsRejectedAndThePartitionGoesOn(t *testing.T) {
 	l := freshLog(t, 0, 1)
 	l.write(start, []byte("garbage"))

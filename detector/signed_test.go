@@ -75,6 +75,7 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 	} {
 		for name, frame := range map[string][]byte{
 			"hide":      schemas.AppendVisibility(nil, 1, schemas.Nobody),
+			"override":  schemas.AppendOverride(nil, 1, schemas.Override{State: schemas.SetAway}, schemas.Name{}),
 			"erasure":   schemas.AppendErasure(nil, 1, schemas.Name{}, start+1, start+1, false),
 			"policy":    schemas.AppendPolicy(nil, policy),
 			"tick":      schemas.AppendTick(nil),

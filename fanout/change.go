@@ -66,7 +66,7 @@ func (c Change) After(previous schemas.Presence) schemas.Presence {
 	next := schemas.Current{
 		User: t.User, State: t.To, Since: c.Since, LastSeen: max(previous.LastSeenAt, t.LastSeen),
 		LastActive: max(previous.LastActiveAt, t.LastActive),
-		Kinds:      t.Kinds, Visibility: t.Visibility, Version: t.Version,
+		Kinds:      t.Kinds, Visibility: t.Visibility, Version: t.Version, Override: t.Override,
 	}
 	if c.Hides() {
 		next.Hidden = t.Version

@@ -105,7 +105,7 @@ type fields struct {
 
 const (
 	lastField = 45
-	maxTexts  = 4 // that a message has
+	maxTexts  = 5 // that a message has
 )
 
 // form lists the fields of a message that are not numbers.

@@ -14,6 +14,8 @@ type (
 	Cause      = pb.Cause
 	DeviceKind = pb.DeviceKind
 	Visibility = pb.Visibility
+	// OverrideState is what a user asks to be shown as; 0: nothing.
+	OverrideState = pb.OverrideState
 )
 
 const (
@@ -32,6 +34,8 @@ const (
 	GatewayDrained   = pb.Cause_CAUSE_GATEWAY_DRAINED
 	DeviceEvicted    = pb.Cause_CAUSE_DEVICE_EVICTED
 	Erased           = pb.Cause_CAUSE_ERASED
+	OverrideSet      = pb.Cause_CAUSE_OVERRIDE_SET
+	OverrideOver     = pb.Cause_CAUSE_OVERRIDE_OVER
 
 	Mobile  = pb.DeviceKind_DEVICE_KIND_MOBILE
 	Desktop = pb.DeviceKind_DEVICE_KIND_DESKTOP
@@ -41,6 +45,10 @@ const (
 
 	Everyone = pb.Visibility_VISIBILITY_EVERYONE
 	Nobody   = pb.Visibility_VISIBILITY_NOBODY
+
+	DoNotDisturb = pb.OverrideState_OVERRIDE_STATE_DND
+	SetAway      = pb.OverrideState_OVERRIDE_STATE_AWAY
+	Invisible    = pb.OverrideState_OVERRIDE_STATE_INVISIBLE
 )
 
 // States, Causes and Kinds are all there are, in the order of their numbers. The numbers of
@@ -48,7 +56,7 @@ const (
 var (
 	States = [...]State{Offline, Away, Online}
 	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange,
-		GatewayDrained, DeviceEvicted, Erased}
+		GatewayDrained, DeviceEvicted, Erased, OverrideSet, OverrideOver}
 	Kinds = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
 )
 
@@ -58,6 +66,7 @@ var (
 	causeWords      = wordsOf("CAUSE_", pb.Cause_name)
 	kindWords       = wordsOf("DEVICE_KIND_", pb.DeviceKind_name)
 	visibilityWords = wordsOf("VISIBILITY_", pb.Visibility_name)
+	overrideWords   = wordsOf("OVERRIDE_STATE_", pb.OverrideState_name)
 )
 
 // wordsOf derives the words from the names in the .proto file: STATE_ONLINE becomes online.

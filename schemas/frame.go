@@ -84,6 +84,8 @@ type Frame struct {
 	VisibilityUser UserID
 	Visibility     Visibility
 	VisibilityName Name // in text mode; the zero value if the frame does not say it
+	// Override is what VisibilityUser asks to be shown as, in place of a visibility; nil in nearly all.
+	Override *Override
 	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone. Until
 	// WithheldUntil the status of the user names the erasure.
 	ErasedUser                 UserID
@@ -302,6 +304,9 @@ func (f *Frame) takeVisibility(v []byte) (usual bool) {
 	}
 	f.VisibilityUser, f.Visibility = UserID(message.UserId), message.Visibility
 	f.VisibilityName = Name{message.Tenant, message.Name}
+	if o := message.Override; o != nil {
+		f.Override = &Override{State: o.State, Until: Millis(o.UntilMs), Note: o.Note}
+	}
 	if f.VisibilityUser == 0 {
 		f.VisibilityUser = -1 // 0 would mean that the frame has no change; check refuses -1
 	}
@@ -435,6 +440,12 @@ func (f *Frame) checkChange() error {
 		return Invalid("tenant_policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:
 		return invalidUser("visibility.user_id")
+	case f.Override != nil && f.Visibility != 0:
+		return Invalid("visibility.visibility", "does not go with an override")
+	case f.Override != nil:
+		if err := f.Override.check("visibility.override."); err != nil {
+			return err
+		}
 	case f.VisibilityUser != 0 && f.Visibility != Everyone && f.Visibility != Nobody:
 		return Invalid("visibility.visibility", "must be EVERYONE or NOBODY")
 	}

@@ -145,10 +145,20 @@ func AppendNamedVisibility(dst []byte, user UserID, visibility Visibility, name 
 	return c.dst
 }
 
-// AppendForwardedVisibility is AppendNamedVisibility for a change that was written to a partition
-// other than the user's.
-func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility, name Name) []byte {
-	return appendVarint(AppendNamedVisibility(dst, user, visibility, name), fieldForwarded, 1)
+// AppendOverride appends the frame that gives the user an override, or with the zero value none. The name is as in
+// AppendNamedVisibility.
+func AppendOverride(dst []byte, user UserID, o Override, name Name) []byte {
+	return append(dst, encode(&pb.Frame{Version: FrameVersion, Visibility: &pb.VisibilityChange{UserId: int64(user),
+		Tenant: name.Tenant, Name: name.Text,
+		Override: &pb.Override{State: o.State, UntilMs: int64(o.Until), Note: o.Note}}})...)
+}
+
+// AppendForwardedVisibility appends the change of f, which was written to a partition other than the user's.
+func AppendForwardedVisibility(dst []byte, f *Frame) []byte {
+	if f.Override != nil {
+		return appendVarint(AppendOverride(dst, f.VisibilityUser, *f.Override, f.VisibilityName), fieldForwarded, 1)
+	}
+	return appendVarint(AppendNamedVisibility(dst, f.VisibilityUser, f.Visibility, f.VisibilityName), fieldForwarded, 1)
 }
 
 // AppendErasure appends the frame that erases user. The name may be the zero value. until is when the last copy in a topic is gone;

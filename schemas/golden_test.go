@@ -70,6 +70,7 @@ func goldenFrames() []goldenFrame {
 	}
 	signedBeats, ofGateway := signed(AppendFrame(nil, head, beats), full, "g:0a1b2c3d:acme")
 	signedHide, ofControl := signed(AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}, "c:0a1b2c3d")
+	lunch := Override{State: DoNotDisturb, Until: at, Note: "à table"}
 	connections := gateway
 	connections.Begins, connections.Ends = true, true
 	connections.Beats = []Beat{beats[0], {User: 2, Device: 8, Kind: Web, Connection: 1, Idle: 60_000},
@@ -93,6 +94,9 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-erasure-withheld", AppendErasure(nil, 42, Name{}, 1_766_700_000_000, 1_765_700_000_000, false),
 			contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000, WithheldUntil: 1_765_700_000_000}},
 		{"frame-v1-named", named, withNames},
+		{"frame-v1-override", AppendOverride(nil, 42, lunch, Name{"acme", "ann@example.org"}),
+			contents{VisibilityUser: 42, VisibilityName: Name{"acme", "ann@example.org"}, Override: &lunch}},
+		{"frame-v1-override-over", AppendOverride(nil, 42, Override{}, Name{}), contents{VisibilityUser: 42, Override: new(Override)}},
 		{"frame-v1-visibility-named", AppendNamedVisibility(nil, 42, Nobody, Name{"acme", "ann@example.org"}),
 			contents{VisibilityUser: 42, Visibility: Nobody, VisibilityName: Name{"acme", "ann@example.org"}}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},

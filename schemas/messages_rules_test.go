@@ -10,6 +10,13 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
+// overrideByGenerated is an override by the rules of transition.proto.
+func overrideByGenerated(o Override) (Override, bool) {
+	return o, o.State >= 0 && o.State <= Invisible && o.Until >= 0 && o.Until <= maxMillis && len(o.Note) <= MaxNote &&
+		!strings.Contains(o.Note, "\x00") && (o.State != 0 || o.Until == 0 && o.Note == "") && o.Automatic >= 0 && o.Automatic <= Online &&
+		(o.Automatic != 0) == (o.State == SetAway) && (!o.Hides || o.State == Invisible)
+}
+
 // transitionByGenerated reads value with the generated decoder and the rules of
 // transition.proto; false where either refuses it.
 func transitionByGenerated(value []byte) (Transition, bool) {
@@ -25,12 +32,13 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 		(Name{Tenant: m.Tenant, Text: m.Name}).checkOptional() != nil {
 		return Transition{}, false
 	}
+	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides})
 	return Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
 		Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
-		LeftOut: m.LeftOut, ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{Tenant: m.Tenant, Text: m.Name},
-	}, true
+		LeftOut: m.LeftOut, ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{Tenant: m.Tenant, Text: m.Name}, Override: over,
+	}, ok
 }
 
 func encodedByGenerated(t *Transition) []byte { return encode(t.message()) }
@@ -45,14 +53,15 @@ func statusByGenerated(value []byte) (Status, bool) {
 		m.ErasedVersion < 0 || m.ErasedVersion > m.Version {
 		return Status{}, false
 	}
+	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides})
 	return Status{
 		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
 		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility),
 		Version:     Version(m.Version),
 		UnsureSince: Millis(m.UnsureSinceMs), UnsureEnded: m.UnsureEnded,
 		ShownAt: Millis(m.ShownAtMs), ErasedVersion: Version(m.ErasedVersion), WithheldUntil: Millis(m.WithheldUntilMs),
-		Name: Name{Tenant: m.Tenant, Text: m.Name}, NamedUntil: Millis(m.NamedUntilMs),
-	}, true
+		Name: Name{Tenant: m.Tenant, Text: m.Name}, NamedUntil: Millis(m.NamedUntilMs), Override: over,
+	}, ok
 }
 
 func statusEncodedByGenerated(s *Status) []byte {
@@ -63,6 +72,8 @@ func statusEncodedByGenerated(s *Status) []byte {
 		UnsureSinceMs: int64(s.UnsureSince), UnsureEnded: s.UnsureEnded,
 		ShownAtMs: int64(s.ShownAt), ErasedVersion: int64(s.ErasedVersion), WithheldUntilMs: int64(s.WithheldUntil),
 		Tenant: s.Name.Tenant, Name: s.Name.Text, NamedUntilMs: int64(s.NamedUntil),
+		Override: s.Override.State, OverrideUntilMs: int64(s.Override.Until), OverrideNote: s.Override.Note,
+		Automatic: s.Override.Automatic, OverrideHides: s.Override.Hides,
 	})
 }
 
@@ -78,6 +89,7 @@ func unusualMessages() [][]byte {
 	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode(), beyond.Encode()}
 	named := status
 	named.Name, named.NamedUntil = Name{Tenant: "acme", Text: "ann"}, 1
+	named.Override = Override{State: SetAway, Until: 7, Note: "at lunch", Automatic: Online}
 	for _, value := range [][]byte{transition.Encode(), status.Encode(), named.Encode()} {
 		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
 		messages = append(messages, value, value[:len(value)-1])

@@ -57,6 +57,7 @@ type TransitionMessage struct {
 	Kinds         KindStates `json:"kinds"` // as of a Presence
 	Version       string     `json:"version"`
 	LeftOut       uint32     `json:"left_out,omitempty"` // as in NoticeMessage
+	DND           bool       `json:"dnd,omitempty"`      // as in a Presence
 	Tenant        string     `json:"tenant,omitempty"`   // as in NoticeMessage
 }
 
@@ -69,6 +70,7 @@ func (n Notice) transitionMessage() TransitionMessage {
 		m.State, m.PreviousState = &state, &previous
 		m.LastSeenAt, m.LastActiveAt, m.LeftOut = t.LastSeen, t.LastActive, t.LeftOut
 		m.Devices, m.Kinds = t.Kinds.Words(), t.Kinds.States()
+		m.DND = t.Override.State == DoNotDisturb
 	}
 	return m
 }
@@ -90,6 +92,7 @@ type NoticeMessage struct {
 	// LeftOut is how many changes of the user just before this one were not published, because
 	// the user changed too often.
 	LeftOut    uint32   `json:"left_out,omitempty"`
+	DND        bool     `json:"dnd,omitempty"` // as in a Presence
 	Recipients []string `json:"recipients"`
 	// Tenant is that of the user and of all recipients; empty: the default tenant.
 	Tenant string `json:"tenant,omitempty"`
@@ -101,7 +104,8 @@ func (n Notice) Message() NoticeMessage {
 	return NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: n.User.Shown().UserID, State: StateWord(t.To),
 		PreviousState: StateWord(t.From), Cause: CauseWord(t.Cause), At: t.At,
 		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(), Kinds: t.Kinds.States(),
-		Version: t.Version.String(), LeftOut: t.LeftOut, Tenant: n.User.Tenant, Recipients: n.Recipients}
+		Version: t.Version.String(), LeftOut: t.LeftOut, DND: t.Override.State == DoNotDisturb, Tenant: n.User.Tenant,
+		Recipients: n.Recipients}
 }
 
 // The headers of a webhook's request besides those of CloudEvents.

@@ -22,6 +22,8 @@ type Presence struct {
 	// then no gateway can report whether they are still connected. It is left out if it is 0, as for
 	// every hidden or offline user, and has no version of its own.
 	UnsureSince Millis `json:"unsure_since,omitempty"`
+	// DND: the user does not want to be disturbed. It is left out otherwise.
+	DND bool `json:"dnd,omitempty"`
 	// Name, if it is set, is shown in place of UserID; see Called.
 	Name *Name `json:"-"`
 }
@@ -40,6 +42,8 @@ type Current struct {
 	// Hidden is the version of the transition that hid the user; 0 while visible. Readers get it
 	// in place of Version, which would reveal that a hidden user's state changes.
 	Hidden Version
+	// Override is what the user asks to be shown as; State is what others see.
+	Override Override
 }
 
 // After is what is known of the user after t, the user's next transition in the log; in the zero
@@ -53,7 +57,7 @@ func (c Current) After(t *Transition) Current {
 	}
 	next := Current{
 		User: t.User, State: t.To, Since: c.Since, LastSeen: t.LastSeen, LastActive: t.LastActive,
-		Kinds: t.Kinds, Visibility: t.Visibility, Version: t.Version, Hidden: c.Hidden,
+		Kinds: t.Kinds, Visibility: t.Visibility, Version: t.Version, Hidden: c.Hidden, Override: t.Override,
 	}
 	if t.From != t.To || c.Version == 0 {
 		next.Since = t.At
@@ -78,6 +82,7 @@ func PresenceOf(c Current, staleSince Millis) Presence {
 	p.State = &state
 	p.LastSeenAt, p.LastActiveAt, p.Since = c.LastSeen, c.LastActive, c.Since
 	p.Devices, p.Kinds = c.Kinds.Words(), c.Kinds.States()
+	p.DND = c.Override.State == DoNotDisturb
 	return p
 }
 

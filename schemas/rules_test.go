@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -24,6 +25,7 @@ type contents struct {
 	ErasedUntil                       Millis
 	WithheldUntil                     Millis
 	VisibilityName                    Name
+	Override                          *Override
 	Policy                            *Policy
 	TenantPolicy                      *TenantPolicy
 	Beats                             []Beat
@@ -80,8 +82,14 @@ func byGenerated(value []byte) (contents, bool) {
 		ok = ok && m.TenantPolicy == nil && rows == 0 && !m.Tick && m.Visibility == nil && m.Policy == nil && m.GatewayId == "" &&
 			e.UserId > 0 && e.UntilMs > 0 && e.UntilMs <= maxMillis && e.WithheldUntilMs >= 0 && e.WithheldUntilMs <= e.UntilMs
 	}
+	var over *Override
 	if v := m.Visibility; v != nil {
-		ok = ok && v.UserId > 0 && (v.Visibility == Everyone || v.Visibility == Nobody)
+		ok = ok && v.UserId > 0 && (v.Override != nil && v.Visibility == 0 || v.Override == nil && (v.Visibility == Everyone || v.Visibility == Nobody))
+		if o := v.Override; o != nil {
+			over = &Override{State: o.State, Until: Millis(o.UntilMs), Note: o.Note}
+			ok = ok && o.State >= 0 && o.State <= Invisible && o.UntilMs >= 0 && o.UntilMs <= maxMillis && len(o.Note) <= MaxNote &&
+				!strings.Contains(o.Note, "\x00") && (o.State != 0 || o.UntilMs == 0 && o.Note == "")
+		}
 	}
 	names, last := map[int]Name(nil), -1
 	for _, n := range m.Named {
@@ -110,7 +118,7 @@ func byGenerated(value []byte) (contents, bool) {
 		Begins: m.ReplacementBegins, Ends: m.ReplacementEnds, Leased: m.Leased, LeaseEnded: Millis(m.LeaseEndedMs),
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce, TenantPolicy: ofTenant,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
-		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Names: names}
+		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Override: over, Names: names}
 	for i := range m.UserId {
 		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
 		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && int(m.DeviceKind[i]) <= len(Kinds) {
@@ -155,7 +163,7 @@ func beforeTheMAC(value []byte) ([]byte, bool) {
 }
 
 // usedFor are frames that a Frame was used for before.
-var usedFor = [][]byte{AppendErasure(nil, 42, Name{"acme", "a"}, 7, 5, true), AppendVisibility(nil, 42, Nobody),
+var usedFor = [][]byte{AppendErasure(nil, 42, Name{"acme", "a"}, 7, 5, true), AppendVisibility(nil, 42, Nobody), AppendOverride(nil, 42, Override{State: SetAway, Until: 7}, Name{}),
 	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, LeaseEnded: 1}, nil),
 	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, Leased: true}, nil),
 	AppendPolicy(nil, DefaultPolicy()), AppendTenantPolicy(nil, TenantPolicy{Tenant: "acme"}), encode(&pb.Frame{Version: 1, GatewayId: "g", GatewayEpochMs: 1, Sequence: 1, UserId: []int64{1}, DeviceId: []uint32{1}, DeviceKind: []pb.DeviceKind{1},
@@ -176,8 +184,8 @@ func byHand(value []byte) (contents, error) {
 		Leased: f.Leased, LeaseEnded: f.LeaseEnded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility,
 		Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
-		VisibilityName: f.VisibilityName,
-		KeyID:          string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed), SealedAt: f.SealedAt}
+		VisibilityName: f.VisibilityName, Override: f.Override,
+		KeyID: string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed), SealedAt: f.SealedAt}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {
 		c.Beats = append(c.Beats, b)

@@ -34,9 +34,11 @@ type Status struct {
 	// else is known of the user: until this log time it is the name of heartbeats without one.
 	Name       Name
 	NamedUntil Millis
+	// Override is as in Transition. It is kept while the user is offline.
+	Override Override
 }
 
-var statusForm = form{last: 18, kinds: [2]protowire.Number{7, 18}, texts: 1<<15 | 1<<16}
+var statusForm = form{last: 23, kinds: [2]protowire.Number{7, 18}, texts: 1<<15 | 1<<16 | 1<<21}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -57,6 +59,7 @@ func (s *Status) walk(c *codec) {
 	c.name(15, &s.Name)
 	number(c, 17, &s.NamedUntil)
 	c.activeKinds(18, &s.Kinds)
+	s.Override.walk(c, 19)
 }
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -74,13 +77,18 @@ func (s *Status) Tombstone() bool {
 	return s.Absent() && s.ShownAt == 0 && s.ErasedVersion == 0 && s.NamedUntil == 0
 }
 
-// Absent reports whether s says nothing of the user's presence: offline, visible to everyone.
-func (s *Status) Absent() bool { return s.State == Offline && s.Visibility != Nobody }
+// Absent reports whether s says nothing of the user's presence: offline, visible to everyone, without an override.
+func (s *Status) Absent() bool {
+	return s.State == Offline && s.Visibility != Nobody && s.Override.State == 0
+}
 
 // Current is what the stores would hold of the user if s were all they had.
 func (s *Status) Current() Current {
 	c := Current{User: s.User, State: s.State, Since: s.Since, LastSeen: s.LastSeen, LastActive: s.LastActive,
-		Kinds: s.Kinds, Visibility: s.Visibility, Version: s.Version}
+		Kinds: s.Kinds, Visibility: s.Visibility, Version: s.Version, Override: s.Override}
+	if s.Override.Shown(s.Override.Automatic) != s.Override.Automatic {
+		c.Kinds = c.Kinds.As(c.State)
+	}
 	if s.Visibility == Nobody {
 		c.Hidden = s.Version
 	}
@@ -113,5 +121,5 @@ func (s *Status) Decode(value []byte) error {
 	case s.ErasedVersion < 0 || s.ErasedVersion > s.Version:
 		return Invalid("erased_version", "must be between 0 and version")
 	}
-	return nil
+	return s.Override.checkPublished()
 }

@@ -61,5 +61,6 @@ func (m *Machine) updateBreaker() {
 	m.breaker.disarmed = false
 	if m.clock.stopped != 0 {
 		m.clock.resume(m.clock.now)
+		m.rearmOverrides()
 	}
 }

@@ -11,11 +11,12 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	if u == nil {
 		return
 	}
-	from, at := u.published(), max(m.clock.now, m.earliest(u))
+	was, at := u.published(), max(m.clock.now, m.earliest(u))
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		m.drop(u, i)
 	}
 	delete(m.tenants.named, id)
+	delete(m.overrides, id)
 	u.reset(id)
 	u.since = at // of whoever comes under this id, nothing lies before it
 	m.use(0)
@@ -23,7 +24,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	if f.WithheldUntil > m.clock.now {
 		m.setPrivacy(id, privacyRecord{erased: m.version(m.ordinals.of(id)), withheld: f.WithheldUntil})
 	}
-	m.emit(&schemas.Transition{User: id, From: from, To: schemas.Offline, At: at, Cause: schemas.Erased,
+	m.emit(&schemas.Transition{User: id, From: was.shown(), To: schemas.Offline, At: at, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Policy: m.policyID, ErasedUntil: f.ErasedUntil})
 	m.emitStatus(u)
 	m.save(e, u, true)

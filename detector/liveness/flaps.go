@@ -19,9 +19,24 @@ type bucket struct{ at, lacks schemas.Millis }
 
 // waiting is what is published of a user whose changes wait for the bucket. Meanwhile since stays as published.
 type waiting struct {
-	state  schemas.State
+	state  schemas.State // without the override
 	kinds  schemas.KindSet
 	hidden bool
+	over   *schemas.Override
+}
+
+// shown is the state that others see.
+func (w *waiting) shown() schemas.State { return shownAs(w.over, w.state) }
+
+// judged is u as the rules have it.
+func (u *user) judged() waiting { return waiting{u.state, u.kinds, u.hidden, u.over} }
+
+// published is u as it was published last.
+func (u *user) published() waiting {
+	if w := u.flaps.waiting; w != nil {
+		return *w
+	}
+	return u.judged()
 }
 
 // full is when u's bucket is full again.
@@ -34,7 +49,7 @@ func (m *Machine) full(u *user) presence {
 	if b := u.flaps.bucket; b != (bucket{}) {
 		full = m.clock.at(b.at) + presence(b.lacks)
 	}
-	if u.published() == schemas.Offline {
+	if u.published().state == schemas.Offline {
 		return full
 	}
 	return max(full, m.clock.at(u.since)+2*m.flapInterval)
@@ -109,19 +124,12 @@ func (m *Machine) refill(u *user) {
 	m.forgetInstants(u)
 }
 
-// published is the state that others know.
-func (u *user) published() schemas.State {
-	if w := u.flaps.waiting; w != nil {
-		return w.state
-	}
-	return u.state
-}
-
 // leaveOut notes a change of u that may not be published now. It is called before the
 // change.
 func (u *user) leaveOut() {
 	if u.flaps.waiting == nil {
-		u.flaps.waiting = &waiting{state: u.state, kinds: u.kinds, hidden: u.hidden}
+		was := u.judged()
+		u.flaps.waiting = &was
 	}
 	u.flaps.leftOut++
 }
@@ -130,17 +138,20 @@ func (u *user) leaveOut() {
 // was published last.
 func (m *Machine) catchUp(u *user, p presence) {
 	w := u.flaps.waiting
-	c := change{from: w.state, at: max(m.clock.wall(p), m.floor(u), m.earliest(u)), cause: u.cause(w.state, u.state, false)}
+	c := change{was: *w, at: max(m.clock.wall(p), m.floor(u), m.earliest(u)), cause: u.cause(w.state, u.state, false)}
 	switch {
 	case u.hidden != w.hidden:
 		c.cause = schemas.VisibilityChange
+	case !sameOverride(u.over, w.over):
+		c.cause = overrideCause(u.over)
 	case u.state != w.state:
 	case u.kinds == w.kinds || u.state == schemas.Offline || !m.announce:
 		u.kinds, u.flaps.waiting = w.kinds, nil // as published: what waited is not announced
 		m.settleStatus(u)
 		return
 	}
-	m.charge(u, p, u.state != w.state)
+	now := u.judged()
+	m.charge(u, p, turns(w, &now))
 	u.flaps.waiting = nil
 	u.flaps.leftOut--
 	m.publish(u, c)

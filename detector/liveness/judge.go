@@ -37,7 +37,7 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 		m.settleStatus(u)
 		return
 	}
-	m.become(u, p, newState{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: u.cause(u.state, state, why.evicted),
+	m.become(u, p, newState{waiting: waiting{state, kinds, u.hidden, u.over}, at: at, cause: u.cause(u.state, state, why.evicted),
 		device: why.device, row: why.row})
 }
 
@@ -85,9 +85,7 @@ func (u *user) tailDevice() schemas.DeviceID {
 
 // newState is a state that a user enters, and why.
 type newState struct {
-	state  schemas.State
-	kinds  schemas.KindSet
-	hidden bool
+	waiting
 	at     schemas.Millis
 	cause  schemas.Cause
 	device schemas.DeviceID
@@ -101,7 +99,7 @@ func (m *Machine) earliest(u *user) schemas.Millis {
 
 // become applies b to u, and publishes it unless u changes too often.
 func (m *Machine) become(u *user, p presence, b newState) {
-	at, changesState := max(b.at, m.earliest(u)), b.state != u.state
+	at, was := max(b.at, m.earliest(u)), u.judged()
 	if b.row {
 		at = max(at, m.decided())
 		// For the bucket, a late row counts as of now: at an earlier instant the bucket may have
@@ -109,47 +107,64 @@ func (m *Machine) become(u *user, p presence, b newState) {
 		p = max(p, m.evaluated)
 	}
 	if m.mayChange(u, p) {
-		m.charge(u, p, changesState)
-		c := change{from: u.state, at: at, cause: b.cause, device: b.device}
-		u.state, u.kinds, u.hidden = b.state, b.kinds, b.hidden
-		m.publish(u, c)
+		m.charge(u, p, turns(&was, &b.waiting))
+		m.take(u, b.waiting)
+		m.publish(u, change{was: was, at: at, cause: b.cause, device: b.device})
 		return
 	}
 	u.leaveOut()
 	m.counts.LeftOut++
-	u.state, u.kinds, u.hidden = b.state, b.kinds, b.hidden
+	m.take(u, b.waiting)
 	m.settleStatus(u)
 }
 
-// setVisibility applies a change of visibility at the record's log time. Hiding is
-// published at once, however often the user has changed.
-func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
-	p := m.clock.presence()
-	m.lookAhead(u, p)
-	hidden := visibility == schemas.Nobody
-	if hidden == u.hidden {
-		m.settleStatus(u)
-		return
+// take makes u what the rules have it.
+func (m *Machine) take(u *user, now waiting) {
+	if u.over != now.over {
+		m.setOver(u.id, now.over)
 	}
-	kinds := u.kinds
+	u.state, u.kinds, u.hidden, u.over = now.state, now.kinds, now.hidden, now.over
+}
+
+// turns reports whether the state changes, without the override or as others see it.
+func turns(was, now *waiting) bool { return was.state != now.state || was.shown() != now.shown() }
+
+// setVisibility applies a change of visibility at the record's log time. An invisible user stays invisible.
+func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
+	m.lookAhead(u, m.clock.presence())
+	hides, over := visibility == schemas.Nobody, u.over
+	if over != nil && over.State == schemas.Invisible && over.Hides == hides {
+		over = &schemas.Override{State: over.State, Until: over.Until, Note: over.Note, Hides: !hides}
+	}
+	m.show(u, m.clock.presence(), hides, over, m.clock.now)
+}
+
+// show makes u hide or not, under an override, at p and the log time at. That a user is hidden is published at once,
+// however often the user has changed.
+func (m *Machine) show(u *user, p presence, hides bool, over *schemas.Override, at schemas.Millis) {
+	now, cause := u.judged(), schemas.VisibilityChange
+	if now.hidden, now.over = hides || over != nil && over.State == schemas.Invisible, over; now.hidden == u.hidden {
+		cause = overrideCause(over)
+		if sameOverride(over, u.over) {
+			m.settleStatus(u)
+			return
+		}
+	}
 	if u.present() || u.silentFrom != 0 {
 		a := m.activity(u)
-		kinds = m.kinds(u, &a, u.state, p, 0)
+		now.kinds = m.kinds(u, &a, u.state, p, 0)
 	}
-	w := u.flaps.waiting
-	if !hidden || w != nil && w.hidden {
-		m.become(u, p, newState{state: u.state, kinds: kinds, hidden: hidden, at: m.clock.now,
-			cause: schemas.VisibilityChange, row: true})
+	was := u.published()
+	if !now.hidden || u.hidden || was.hidden {
+		m.become(u, p, newState{waiting: now, at: at, cause: cause, row: p == m.clock.presence()})
 		return
 	}
-	c := change{from: u.state, at: max(m.clock.now, m.earliest(u)), cause: schemas.VisibilityChange}
-	if w != nil {
-		c.from = w.state
-		if w.state != u.state {
+	if u.flaps.waiting != nil {
+		if turns(&was, &now) {
 			u.flaps.leftOut--
 		}
 		u.flaps.waiting = nil
 	}
-	u.kinds, u.hidden = kinds, true
-	m.publish(u, c)
+	m.take(u, now)
+	m.publish(u, change{was: was, at: max(at, m.earliest(u)), cause: cause})
 }

@@ -87,6 +87,7 @@ type Machine struct {
 	wheel      wheel
 	many       slab[*roomy] // users who do not fit in an entry
 	hidden     map[schemas.UserID]hiddenUser
+	overrides  map[schemas.UserID]*schemas.Override
 	privacy    map[schemas.UserID]privacyRecord
 	fading     usersAt // when the next tick looks at a privacy record
 	gateways   gateways
@@ -135,6 +136,7 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 		MostDue: MostDue, partition: partition, partitions: partitions, logEpoch: logEpoch,
 		bases: []schemas.EpochBase{{LogEpoch: logEpoch}}, index: newIndex(key),
 		hidden: map[schemas.UserID]hiddenUser{}, privacy: map[schemas.UserID]privacyRecord{}, gateways: newGateways(),
+		overrides: map[schemas.UserID]*schemas.Override{},
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policy = schemas.PolicyInForce{Policy: policy}
@@ -183,7 +185,7 @@ func (m *Machine) Policies() []schemas.PolicyRecord {
 func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame, out *Output) {
 	m.offset, m.out, m.behind = offset, out, false
 	m.startEpochIfDue()
-	before := m.clock.now
+	before, stood := m.clock.now, m.clock.total
 	begins := before == 0
 	overdue := m.clock.advance(appended, max(m.breakerLimit, m.policyFrom-m.clock.stopped))
 	m.breaker.disarmed = m.breaker.disarmed || overdue != 0
@@ -191,6 +193,9 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	m.gateways.missTicks(&m.clock)
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
+	}
+	if m.clock.total != stood {
+		m.rearmOverrides()
 	}
 	if 0 < overdue && overdue < before { // instants of the stop now count later, so a device may leave its cohort
 		m.rearmAll()
@@ -294,7 +299,11 @@ const blockRows = 128
 
 func (m *Machine) applyVisibility(f *schemas.Frame) {
 	if e, u := m.named(f.VisibilityUser, &m.out.MisroutedVisibility); u != nil {
-		m.setVisibility(u, f.Visibility)
+		if f.Override != nil {
+			m.setOverride(u, *f.Override)
+		} else {
+			m.setVisibility(u, f.Visibility)
+		}
 		m.save(e, u, true)
 	}
 }
@@ -340,7 +349,8 @@ func (m *Machine) Counts() Counts {
 // Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
 	// Reports beyond the second of a user are left out.
-	const perMany, perHidden, perPrivacy = 192, 48, 72
+	const perMany, perHidden, perPrivacy, perOverride = 192, 48, 72, 128
 	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes(24) + m.many.bytes(8) + m.many.used*perMany +
-		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy
+		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy +
+		len(m.overrides)*perOverride
 }

@@ -4,7 +4,7 @@ import "github.com/stillhere/stillhere/schemas"
 
 // change is a transition in the making.
 type change struct {
-	from   schemas.State
+	was    waiting // what was published last
 	at     schemas.Millis
 	cause  schemas.Cause
 	device schemas.DeviceID
@@ -19,18 +19,19 @@ func (m *Machine) publish(u *user, c change) {
 			u.lastSeen = max(u.lastSeen, m.lastHeard(r))
 		}
 	}
-	if c.from != u.state {
+	now := u.judged()
+	if turns(&c.was, &now) {
 		u.since = c.at
 	}
 	shown := m.shownAt(u.id)
 	m.emit(&schemas.Transition{
-		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: notBefore(shown, u.lastSeen),
+		User: u.id, From: c.was.shown(), To: now.shown(), At: c.at, LastSeen: notBefore(shown, u.lastSeen),
 		LastActive: notBefore(shown, u.lastActive), Cause: c.cause,
-		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID,
-		LeftOut: u.flaps.leftOut,
+		Device: c.device, Kinds: now.shownKinds(), Visibility: visibilityOf(u.hidden), Policy: m.policyID,
+		LeftOut: u.flaps.leftOut, Override: now.override(),
 	})
 	switch {
-	case c.cause != schemas.VisibilityChange:
+	case c.was.hidden == u.hidden:
 	case u.hidden:
 		m.setShown(u.id, 0)
 	default:
@@ -90,15 +91,13 @@ func (m *Machine) version(ordinal int) schemas.Version {
 // emitStatus appends the status of u, as published last. Its version lies between those of u's newest transition
 // and the next: it is that of the newest transition if this record caused it, else the last before this record.
 func (m *Machine) emitStatus(u *user) {
+	w := u.published()
 	s := schemas.Status{
-		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
-		Visibility: visibilityOf(u.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
-		UnsureSince: u.unsureSince, UnsureEnded: u.unsureEnded,
+		User: u.id, State: w.shown(), Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: w.kinds,
+		Visibility: visibilityOf(w.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
+		UnsureSince: u.unsureSince, UnsureEnded: u.unsureEnded, Override: w.override(),
 	}
 	u.unsureEnded = false
-	if w := u.flaps.waiting; w != nil {
-		s.State, s.Kinds, s.Visibility = w.state, w.kinds, visibilityOf(w.hidden)
-	}
 	m.addPrivacy(&s)
 	m.out.Statuses = append(m.out.Statuses, s)
 }

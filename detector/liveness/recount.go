@@ -72,7 +72,7 @@ func (m *Machine) AllCounted(yield func(schemas.UserID, Counted) bool) {
 	}
 }
 
-// Present counts the visible users who are present, as judged by the rules: also while a change
+// Present counts the visible users who are present, as others see them by the rules: also while a change
 // waits because its user changes too often.
 func (m *Machine) Present() schemas.Counts {
 	all := m.online

@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -60,6 +61,12 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	}
 	delete(m.hidden, id)
 	delete(m.privacy, id)
+	delete(m.overrides, id)
+	if s != nil && s.Override.State != 0 {
+		over := s.Override
+		over.Automatic = 0
+		m.overrides[id] = &over
+	}
 	e, u := m.index.find(&m.store, m.index.hash(id), id), &m.scratch
 	if s == nil || s.Absent() {
 		if e != none {
@@ -68,15 +75,15 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 			m.save(e, u, true)
 		}
 	} else {
+		if m.lossy == nil {
+			m.rebase(max(m.clock.now, s.Since, s.LastSeen, s.LastActive)) // before u is loaded: it encodes all entries
+		}
 		if e == none {
 			e = m.enter(id, u)
 		} else {
 			u = m.load(e, u)
 		}
-		if m.lossy == nil {
-			m.rebase(max(m.clock.now, s.Since, s.LastSeen, s.LastActive))
-		}
-		u.state, u.kinds, u.hidden = s.State, s.Kinds, s.Visibility == schemas.Nobody
+		u.state, u.kinds, u.hidden = cmp.Or(s.Override.Automatic, s.State), s.Kinds, s.Visibility == schemas.Nobody
 		u.since, u.lastActive, u.lastSeen, u.unsureSince = s.Since, s.LastActive, s.LastSeen, s.UnsureSince
 		m.save(e, u, true)
 	}

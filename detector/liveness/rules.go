@@ -105,7 +105,7 @@ func (m *Machine) tail(u *user) presence {
 // next is the earliest limit at which u may change without a record of its own. A policy makes nothing due before it
 // is in force.
 func (m *Machine) next(u *user) presence {
-	limit, live := never, false
+	limit, live := m.overAt(u), false
 	for i := range u.reports {
 		if r := &u.reports[i]; r.bye {
 			limit = min(limit, m.clock.at(r.seen)+m.byeMemory)
@@ -193,6 +193,9 @@ func (m *Machine) step(u *user, limit presence) {
 		byDevice = tailDevice
 	}
 	m.judge(u, limit, max(m.clock.wall(limit), m.floor(u)), event{device: byDevice, evicted: evicted})
+	if m.overAt(u) <= limit {
+		m.show(u, limit, u.hides(), nil, u.over.Until)
+	}
 	if u.flaps.waiting != nil && m.releaseAt(u) <= limit {
 		m.catchUp(u, limit)
 	}

@@ -15,7 +15,7 @@ import (
 // the sums. Users come last, because there are so many: a capture writes them while records are applied.
 
 // snapshotForm changes whenever the walk does.
-const snapshotForm = 8
+const snapshotForm = 9
 
 // walk walks over the state of a machine.
 type walk struct {
@@ -286,6 +286,10 @@ func (s walk) absent(m *Machine) {
 		snapshot.Number(s.Codec, user)
 		snapshot.Numbers(s.Codec, &h.lastSeen, &h.lastActive, &h.since)
 	})
+	snapshot.Table(s.Codec, m.overrides, func(user *schemas.UserID, over **schemas.Override) {
+		snapshot.Number(s.Codec, user)
+		s.override(over)
+	})
 	snapshot.Table(s.Codec, m.privacy, func(user *schemas.UserID, k *privacyRecord) {
 		snapshot.Number(s.Codec, user)
 		snapshot.Number(s.Codec, &k.erased)
@@ -356,6 +360,7 @@ func (a *adopted) add(m *Machine, u *user) bool {
 	}
 	m.use(u.tenant)
 	u.most = math.MaxUint16 // not known
+	u.over = m.overrides[u.id]
 	e := m.store.add(u.id)
 	a.entries[a.n], a.hashes[a.n] = e, m.index.hash(u.id)
 	a.n++
@@ -429,5 +434,21 @@ func (s walk) waiting(w **waiting) {
 		snapshot.Number(s.Codec, &(*w).state)
 		snapshot.Number(s.Codec, &(*w).kinds)
 		s.Flag(&(*w).hidden)
+		s.override(&(*w).over)
+	}
+}
+
+// override is one that a user may have; the codec fails for one that no user has.
+func (s walk) override(over **schemas.Override) {
+	if !present(s, over) {
+		return
+	}
+	o := *over
+	snapshot.Number(s.Codec, &o.State)
+	snapshot.Number(s.Codec, &o.Until)
+	s.Text(&o.Note)
+	s.Flag(&o.Hides)
+	if s.Reading && o.State == 0 {
+		s.Fail()
 	}
 }

@@ -102,6 +102,9 @@ func (m *Machine) takeSeen(e uint32, since schemas.Millis, out *schemas.Seen) {
 		}
 		m.use(u.tenant)
 		m.takeDevices(u, first, out)
+		for i := range out.Devices[first:] {
+			out.Devices[first+i].State = shownAs(m.overrides[h.user], out.Devices[first+i].State)
+		}
 	}
 	if n := len(out.Devices) - first; n > 0 {
 		out.Users = append(out.Users, schemas.SeenUser{User: h.user, Devices: n})

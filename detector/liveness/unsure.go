@@ -12,7 +12,7 @@ const unsureAfter presence = 1000
 // unheardFrom is since when a visible user who is published as present is unheard; never: is heard. Devices of a
 // gateway that drains or is outlived count as heard while it is, until they would have fallen silent.
 func (m *Machine) unheardFrom(u *user) presence {
-	if u.hidden || u.published() == schemas.Offline || u.flaps.waiting != nil && u.flaps.waiting.hidden {
+	if u.hidden || u.published().state == schemas.Offline || u.flaps.waiting != nil && u.flaps.waiting.hidden {
 		return never
 	}
 	from := never

@@ -31,12 +31,14 @@ func (r *report) touched() schemas.Millis {
 // user is all that is known of one user, decoded for the rules. State, kinds and hidden are as
 // judged by the rules; unless changes wait, also as published.
 type user struct {
-	id         schemas.UserID
-	most       uint16 // at most so many devices are present through one gateway, and twice as many in all; 0: one
-	tenant     uint8  // by whose policy the user is judged: see tenants; 0: the pipeline's
-	state      schemas.State
-	kinds      schemas.KindSet
-	hidden     bool
+	id     schemas.UserID
+	most   uint16 // at most so many devices are present through one gateway, and twice as many in all; 0: one
+	tenant uint8  // by whose policy the user is judged: see tenants; 0: the pipeline's
+	state  schemas.State
+	kinds  schemas.KindSet
+	hidden bool // also while an override makes the user invisible
+	// over is what the user asks to be shown as; nil: nothing. It is that of Machine.overrides.
+	over       *schemas.Override
 	since      schemas.Millis // at of the last change of state
 	lastSeen   schemas.Millis
 	lastActive schemas.Millis // as published, or of a device that left
@@ -121,6 +123,9 @@ func visibilityOf(hidden bool) schemas.Visibility {
 
 // simple reports whether the user fits in an entry.
 func (u *user) simple(base schemas.Millis) bool {
+	if o := u.over; o != nil && (o.Until != 0 || o.State == schemas.SetAway) { // an entry has the state that others see
+		return false
+	}
 	if u.flaps != (flaps{}) || u.kinds != u.kinds.As(u.state) || u.unsureSince != 0 ||
 		u.lastSeen != 0 && u.lastSeen < base {
 		return false
@@ -172,11 +177,13 @@ func (m *Machine) load(e uint32, u *user) *user {
 	h := m.store.hot(e)
 	if h.flags&flagMany != 0 {
 		u = m.stored(h)
+		u.over = m.overrides[h.user]
 		m.use(u.tenant)
 		return u
 	}
 	c := m.store.cold(e)
 	u.reset(h.user)
+	u.over = m.overrides[h.user]
 	if h.flags&flagTenant != 0 {
 		u.tenant = m.store.tenant(e)
 	}
@@ -217,7 +224,7 @@ func (m *Machine) save(e uint32, u *user, timer bool) {
 // encode writes u into entry e.
 func (m *Machine) encode(e uint32, u *user) {
 	h, c := m.store.hot(e), m.store.cold(e)
-	f := flags(u.state)&flagState | flags(u.kinds>>1)<<shiftKinds&flagKinds
+	f := flags(shownAs(u.over, u.state))&flagState | flags(u.kinds>>1)<<shiftKinds&flagKinds
 	if u.hidden {
 		f |= flagHidden
 	}
@@ -285,10 +292,10 @@ func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
 }
 
 // forgettable reports whether u needs no entry: offline since an instant that is decided, without a remembered
-// bye or a bucket.
+// bye, a bucket or an override that ends.
 func (u *user) forgettable() bool {
 	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (bucket{}) &&
-		u.flaps.publishedAt == 0 && (u.since == 0 || u.hidden) && u.flaps.waiting == nil
+		u.flaps.publishedAt == 0 && (u.since == 0 || u.hidden) && u.flaps.waiting == nil && (u.over == nil || u.over.Until == 0)
 }
 
 // forget frees entry e of u. A hidden user moves to a side table, where times have all their bits:
@@ -317,6 +324,7 @@ type hiddenUser struct{ lastSeen, lastActive, since schemas.Millis }
 // enter decodes a user without an entry into u, and adds an entry.
 func (m *Machine) enter(id schemas.UserID, u *user) (e uint32) {
 	u.reset(id)
+	u.over = m.overrides[id]
 	if h, ok := m.hidden[id]; ok {
 		u.hidden, u.lastSeen, u.lastActive, u.since = true, h.lastSeen, h.lastActive, h.since
 		delete(m.hidden, id)

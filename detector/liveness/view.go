@@ -6,6 +6,7 @@ import "github.com/stillhere/stillhere/schemas"
 type View struct {
 	State      string         `json:"state"`
 	Visibility string         `json:"visibility"`
+	Override   string         `json:"override,omitempty"`
 	Since      schemas.Millis `json:"since,omitzero"`
 	LastSeen   schemas.Millis `json:"last_seen_at,omitzero"`
 	LastActive schemas.Millis `json:"last_active_at,omitzero"`
@@ -49,6 +50,9 @@ func (m *Machine) View(id schemas.UserID) *View {
 		for i := range u.reports {
 			v.Devices = append(v.Devices, m.device(&u.reports[i]))
 		}
+	}
+	if over := m.overrides[id]; over != nil {
+		v.Override = schemas.OverrideWord(over.State)
 	}
 	v.Visibility, v.Hid = schemas.VisibilityWord(visibilityOf(hidden)), hidden || m.shownAt(id) != 0
 	return v

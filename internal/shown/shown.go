@@ -34,17 +34,22 @@ func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
 
 // Transition returns t, except for a hidden user who shows again: then all times are those of the show,
 // because the times, the state before and the collapsed changes of t are from the hidden time. An
-// erased user was offline before: the user may have been hidden.
+// erased user was offline before: the user may have been hidden. Of an override others know only that the user does
+// not want to be disturbed.
 func Transition(t *schemas.Transition) *schemas.Transition {
 	if t.Cause == schemas.Erased {
 		seen := *t
 		seen.From = schemas.Offline
 		return &seen
 	}
-	if t.Cause != schemas.VisibilityChange || t.Visibility == schemas.Nobody {
+	shows := t.Cause == schemas.VisibilityChange && t.Visibility != schemas.Nobody
+	if !shows && t.Override == t.Override.ForOthers() {
 		return t
 	}
 	seen := *t
-	seen.From, seen.LastSeen, seen.LastActive, seen.LeftOut = t.To, t.At, t.At, 0
+	if shows {
+		seen.From, seen.LastSeen, seen.LastActive, seen.LeftOut = t.To, t.At, t.At, 0
+	}
+	seen.HideOverride()
 	return &seen
 }

@@ -184,6 +184,59 @@ func (Visibility) EnumDescriptor() ([]byte, []int) {
 	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{2}
 }
 
+// OverrideState is what a user asks to be shown as.
+type OverrideState int32
+
+const (
+	OverrideState_OVERRIDE_STATE_UNSPECIFIED OverrideState = 0 // no override
+	OverrideState_OVERRIDE_STATE_DND         OverrideState = 1 // as without, and not to be disturbed
+	OverrideState_OVERRIDE_STATE_AWAY        OverrideState = 2 // away in place of online
+	OverrideState_OVERRIDE_STATE_INVISIBLE   OverrideState = 3 // as with visibility nobody
+)
+
+// Enum value maps for OverrideState.
+var (
+	OverrideState_name = map[int32]string{
+		0: "OVERRIDE_STATE_UNSPECIFIED",
+		1: "OVERRIDE_STATE_DND",
+		2: "OVERRIDE_STATE_AWAY",
+		3: "OVERRIDE_STATE_INVISIBLE",
+	}
+	OverrideState_value = map[string]int32{
+		"OVERRIDE_STATE_UNSPECIFIED": 0,
+		"OVERRIDE_STATE_DND":         1,
+		"OVERRIDE_STATE_AWAY":        2,
+		"OVERRIDE_STATE_INVISIBLE":   3,
+	}
+)
+
+func (x OverrideState) Enum() *OverrideState {
+	p := new(OverrideState)
+	*p = x
+	return p
+}
+
+func (x OverrideState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OverrideState) Descriptor() protoreflect.EnumDescriptor {
+	return file_stillhere_v1_frame_proto_enumTypes[3].Descriptor()
+}
+
+func (OverrideState) Type() protoreflect.EnumType {
+	return &file_stillhere_v1_frame_proto_enumTypes[3]
+}
+
+func (x OverrideState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OverrideState.Descriptor instead.
+func (OverrideState) EnumDescriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
+}
+
 // ConnectionEventKind says what happened to a connection. Kinds that a reader does not know are refused.
 type ConnectionEventKind int32
 
@@ -227,11 +280,11 @@ func (x ConnectionEventKind) String() string {
 }
 
 func (ConnectionEventKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_stillhere_v1_frame_proto_enumTypes[3].Descriptor()
+	return file_stillhere_v1_frame_proto_enumTypes[4].Descriptor()
 }
 
 func (ConnectionEventKind) Type() protoreflect.EnumType {
-	return &file_stillhere_v1_frame_proto_enumTypes[3]
+	return &file_stillhere_v1_frame_proto_enumTypes[4]
 }
 
 func (x ConnectionEventKind) Number() protoreflect.EnumNumber {
@@ -240,7 +293,7 @@ func (x ConnectionEventKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConnectionEventKind.Descriptor instead.
 func (ConnectionEventKind) EnumDescriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
 }
 
 // Frame is a record of presence.heartbeats: what one gateway heard for one
@@ -278,7 +331,7 @@ type Frame struct {
 	// Written by the owner of the partition, so that log time advances, and so that the log shows since when it has an
 	// owner that keeps up.
 	Tick bool `protobuf:"varint,12,opt,name=tick,proto3" json:"tick,omitempty"`
-	// A change of one user's visibility.
+	// A change of one user's visibility or override.
 	Visibility *VisibilityChange `protobuf:"bytes,13,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// The detector moved these beats here from a partition they had been written
 	// to by mistake; a frame is forwarded only once.
@@ -701,14 +754,17 @@ func (x *Erasure) GetName() string {
 	return ""
 }
 
-// VisibilityChange sets who may see a user from this record on.
+// VisibilityChange sets who may see a user from this record on, or the user's override.
 type VisibilityChange struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	UserId     int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Visibility Visibility             `protobuf:"varint,2,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Unspecified with an override.
+	Visibility Visibility `protobuf:"varint,2,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
 	// The user's name, in pipelines with --ids text.
-	Tenant        string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Tenant string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// The override that the user has from this record on, in place of the one before; the visibility stays.
+	Override      *Override `protobuf:"bytes,5,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -771,6 +827,76 @@ func (x *VisibilityChange) GetName() string {
 	return ""
 }
 
+func (x *VisibilityChange) GetOverride() *Override {
+	if x != nil {
+		return x.Override
+	}
+	return nil
+}
+
+// Override is what a user asks to be shown as, until it ends.
+type Override struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State OverrideState          `protobuf:"varint,1,opt,name=state,proto3,enum=stillhere.v1.OverrideState" json:"state,omitempty"` // unspecified: no override
+	// When it ends by itself, log time in Unix milliseconds; 0: never.
+	UntilMs int64 `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// Of the user's own; at most 256 bytes.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Override) Reset() {
+	*x = Override{}
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Override) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Override) ProtoMessage() {}
+
+func (x *Override) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Override.ProtoReflect.Descriptor instead.
+func (*Override) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Override) GetState() OverrideState {
+	if x != nil {
+		return x.State
+	}
+	return OverrideState_OVERRIDE_STATE_UNSPECIFIED
+}
+
+func (x *Override) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Override) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // HeartbeatsRequest is the Protobuf body of POST /presence/heartbeats.
 type HeartbeatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -783,7 +909,7 @@ type HeartbeatsRequest struct {
 
 func (x *HeartbeatsRequest) Reset() {
 	*x = HeartbeatsRequest{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +921,7 @@ func (x *HeartbeatsRequest) String() string {
 func (*HeartbeatsRequest) ProtoMessage() {}
 
 func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +934,7 @@ func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatsRequest) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HeartbeatsRequest) GetGatewayId() string {
@@ -851,7 +977,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +989,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1002,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Beat) GetUserId() int64 {
@@ -960,7 +1086,7 @@ type ConnectionsRequest struct {
 
 func (x *ConnectionsRequest) Reset() {
 	*x = ConnectionsRequest{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1098,7 @@ func (x *ConnectionsRequest) String() string {
 func (*ConnectionsRequest) ProtoMessage() {}
 
 func (x *ConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1111,7 @@ func (x *ConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{6}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConnectionsRequest) GetGatewayId() string {
@@ -1042,7 +1168,7 @@ type ConnectionEvent struct {
 
 func (x *ConnectionEvent) Reset() {
 	*x = ConnectionEvent{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1180,7 @@ func (x *ConnectionEvent) String() string {
 func (*ConnectionEvent) ProtoMessage() {}
 
 func (x *ConnectionEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1193,7 @@ func (x *ConnectionEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionEvent.ProtoReflect.Descriptor instead.
 func (*ConnectionEvent) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{7}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConnectionEvent) GetKind() ConnectionEventKind {
@@ -1104,7 +1230,7 @@ type HeartbeatsResponse struct {
 
 func (x *HeartbeatsResponse) Reset() {
 	*x = HeartbeatsResponse{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1242,7 @@ func (x *HeartbeatsResponse) String() string {
 func (*HeartbeatsResponse) ProtoMessage() {}
 
 func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1255,7 @@ func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatsResponse) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{8}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HeartbeatsResponse) GetAccepted() int32 {
@@ -1159,7 +1285,7 @@ type RefusedBeats struct {
 
 func (x *RefusedBeats) Reset() {
 	*x = RefusedBeats{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1297,7 @@ func (x *RefusedBeats) String() string {
 func (*RefusedBeats) ProtoMessage() {}
 
 func (x *RefusedBeats) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1310,7 @@ func (x *RefusedBeats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedBeats.ProtoReflect.Descriptor instead.
 func (*RefusedBeats) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{9}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RefusedBeats) GetTenant() string {
@@ -1264,14 +1390,19 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12*\n" +
 	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\x91\x01\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xc5\x01\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +
 	"visibility\x18\x02 \x01(\x0e2\x18.stillhere.v1.VisibilityR\n" +
 	"visibility\x12\x16\n" +
 	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\x81\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x122\n" +
+	"\boverride\x18\x05 \x01(\v2\x16.stillhere.v1.OverrideR\boverride\"l\n" +
+	"\bOverride\x121\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1b.stillhere.v1.OverrideStateR\x05state\x12\x19\n" +
+	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\x81\x01\n" +
 	"\x11HeartbeatsRequest\x12\x1d\n" +
 	"\n" +
 	"gateway_id\x18\x01 \x01(\tR\tgatewayId\x12#\n" +
@@ -1325,7 +1456,12 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"Visibility\x12\x1a\n" +
 	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13VISIBILITY_EVERYONE\x10\x01\x12\x15\n" +
-	"\x11VISIBILITY_NOBODY\x10\x02*\xe5\x01\n" +
+	"\x11VISIBILITY_NOBODY\x10\x02*~\n" +
+	"\rOverrideState\x12\x1e\n" +
+	"\x1aOVERRIDE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12OVERRIDE_STATE_DND\x10\x01\x12\x17\n" +
+	"\x13OVERRIDE_STATE_AWAY\x10\x02\x12\x1c\n" +
+	"\x18OVERRIDE_STATE_INVISIBLE\x10\x03*\xe5\x01\n" +
 	"\x13ConnectionEventKind\x12%\n" +
 	"!CONNECTION_EVENT_KIND_UNSPECIFIED\x10\x00\x12#\n" +
 	"\x1fCONNECTION_EVENT_KIND_CONNECTED\x10\x01\x12 \n" +
@@ -1346,46 +1482,50 @@ func file_stillhere_v1_frame_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_frame_proto_rawDescData
 }
 
-var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_stillhere_v1_frame_proto_goTypes = []any{
 	(DeviceKind)(0),            // 0: stillhere.v1.DeviceKind
 	(BeatKind)(0),              // 1: stillhere.v1.BeatKind
 	(Visibility)(0),            // 2: stillhere.v1.Visibility
-	(ConnectionEventKind)(0),   // 3: stillhere.v1.ConnectionEventKind
-	(*Frame)(nil),              // 4: stillhere.v1.Frame
-	(*NamedRow)(nil),           // 5: stillhere.v1.NamedRow
-	(*Erasure)(nil),            // 6: stillhere.v1.Erasure
-	(*VisibilityChange)(nil),   // 7: stillhere.v1.VisibilityChange
-	(*HeartbeatsRequest)(nil),  // 8: stillhere.v1.HeartbeatsRequest
-	(*Beat)(nil),               // 9: stillhere.v1.Beat
-	(*ConnectionsRequest)(nil), // 10: stillhere.v1.ConnectionsRequest
-	(*ConnectionEvent)(nil),    // 11: stillhere.v1.ConnectionEvent
-	(*HeartbeatsResponse)(nil), // 12: stillhere.v1.HeartbeatsResponse
-	(*RefusedBeats)(nil),       // 13: stillhere.v1.RefusedBeats
-	(*Policy)(nil),             // 14: stillhere.v1.Policy
-	(*TenantPolicy)(nil),       // 15: stillhere.v1.TenantPolicy
+	(OverrideState)(0),         // 3: stillhere.v1.OverrideState
+	(ConnectionEventKind)(0),   // 4: stillhere.v1.ConnectionEventKind
+	(*Frame)(nil),              // 5: stillhere.v1.Frame
+	(*NamedRow)(nil),           // 6: stillhere.v1.NamedRow
+	(*Erasure)(nil),            // 7: stillhere.v1.Erasure
+	(*VisibilityChange)(nil),   // 8: stillhere.v1.VisibilityChange
+	(*Override)(nil),           // 9: stillhere.v1.Override
+	(*HeartbeatsRequest)(nil),  // 10: stillhere.v1.HeartbeatsRequest
+	(*Beat)(nil),               // 11: stillhere.v1.Beat
+	(*ConnectionsRequest)(nil), // 12: stillhere.v1.ConnectionsRequest
+	(*ConnectionEvent)(nil),    // 13: stillhere.v1.ConnectionEvent
+	(*HeartbeatsResponse)(nil), // 14: stillhere.v1.HeartbeatsResponse
+	(*RefusedBeats)(nil),       // 15: stillhere.v1.RefusedBeats
+	(*Policy)(nil),             // 16: stillhere.v1.Policy
+	(*TenantPolicy)(nil),       // 17: stillhere.v1.TenantPolicy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
 	1,  // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
-	7,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	14, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
-	6,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
-	5,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
-	15, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
+	8,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
+	16, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	7,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
+	6,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
+	17, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
 	2,  // 7: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	9,  // 8: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
-	0,  // 9: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	11, // 10: stillhere.v1.ConnectionsRequest.events:type_name -> stillhere.v1.ConnectionEvent
-	3,  // 11: stillhere.v1.ConnectionEvent.kind:type_name -> stillhere.v1.ConnectionEventKind
-	9,  // 12: stillhere.v1.ConnectionEvent.beat:type_name -> stillhere.v1.Beat
-	13, // 13: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	9,  // 8: stillhere.v1.VisibilityChange.override:type_name -> stillhere.v1.Override
+	3,  // 9: stillhere.v1.Override.state:type_name -> stillhere.v1.OverrideState
+	11, // 10: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	0,  // 11: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
+	13, // 12: stillhere.v1.ConnectionsRequest.events:type_name -> stillhere.v1.ConnectionEvent
+	4,  // 13: stillhere.v1.ConnectionEvent.kind:type_name -> stillhere.v1.ConnectionEventKind
+	11, // 14: stillhere.v1.ConnectionEvent.beat:type_name -> stillhere.v1.Beat
+	15, // 15: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -1399,8 +1539,8 @@ func file_stillhere_v1_frame_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_frame_proto_rawDesc), len(file_stillhere_v1_frame_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   10,
+			NumEnums:      5,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -86,10 +86,12 @@ const (
 	Cause_CAUSE_BYE             Cause = 5  // the last device said bye
 	Cause_CAUSE_GATEWAY_LOST    Cause = 6  // the gateway was lost and the device did not return
 	Cause_CAUSE_DEVICES         Cause = 7  // same state, another set of device kinds
-	Cause_CAUSE_VISIBILITY      Cause = 8  // the user hid or showed again
+	Cause_CAUSE_VISIBILITY      Cause = 8  // the user hid or showed again, also by an override
 	Cause_CAUSE_GATEWAY_DRAINED Cause = 9  // the gateway stopped as planned and the device did not return
 	Cause_CAUSE_DEVICE_EVICTED  Cause = 10 // same state; a further device replaced the one heard longest ago
 	Cause_CAUSE_ERASED          Cause = 11 // the user was erased: drop everything older of this user
+	Cause_CAUSE_OVERRIDE_SET    Cause = 12 // the user asks to be shown as something else
+	Cause_CAUSE_OVERRIDE_OVER   Cause = 13 // that ended, or was withdrawn
 )
 
 // Enum value maps for Cause.
@@ -107,6 +109,8 @@ var (
 		9:  "CAUSE_GATEWAY_DRAINED",
 		10: "CAUSE_DEVICE_EVICTED",
 		11: "CAUSE_ERASED",
+		12: "CAUSE_OVERRIDE_SET",
+		13: "CAUSE_OVERRIDE_OVER",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED":     0,
@@ -121,6 +125,8 @@ var (
 		"CAUSE_GATEWAY_DRAINED": 9,
 		"CAUSE_DEVICE_EVICTED":  10,
 		"CAUSE_ERASED":          11,
+		"CAUSE_OVERRIDE_SET":    12,
+		"CAUSE_OVERRIDE_OVER":   13,
 	}
 )
 
@@ -195,7 +201,15 @@ type Transition struct {
 	Name   string `protobuf:"bytes,22,opt,name=name,proto3" json:"name,omitempty"`
 	// Those of device_kinds whose devices a person uses, ascending, each once: they are online, the
 	// others away. None unless the user is online.
-	ActiveKinds   []DeviceKind `protobuf:"varint,23,rep,packed,name=active_kinds,json=activeKinds,proto3,enum=stillhere.v1.DeviceKind" json:"active_kinds,omitempty"`
+	ActiveKinds []DeviceKind `protobuf:"varint,23,rep,packed,name=active_kinds,json=activeKinds,proto3,enum=stillhere.v1.DeviceKind" json:"active_kinds,omitempty"`
+	// The user's override from this transition on; none: unspecified.
+	Override        OverrideState `protobuf:"varint,24,opt,name=override,proto3,enum=stillhere.v1.OverrideState" json:"override,omitempty"`
+	OverrideUntilMs int64         `protobuf:"varint,25,opt,name=override_until_ms,json=overrideUntilMs,proto3" json:"override_until_ms,omitempty"` // 0: without an end
+	OverrideNote    string        `protobuf:"bytes,26,opt,name=override_note,json=overrideNote,proto3" json:"override_note,omitempty"`
+	// With override AWAY, what the state would be without; from and to are what others see.
+	Automatic State `protobuf:"varint,27,opt,name=automatic,proto3,enum=stillhere.v1.State" json:"automatic,omitempty"`
+	// With override INVISIBLE: the user does not hide by the visibility, which is nobody.
+	OverrideHides bool `protobuf:"varint,28,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -363,6 +377,41 @@ func (x *Transition) GetActiveKinds() []DeviceKind {
 	return nil
 }
 
+func (x *Transition) GetOverride() OverrideState {
+	if x != nil {
+		return x.Override
+	}
+	return OverrideState_OVERRIDE_STATE_UNSPECIFIED
+}
+
+func (x *Transition) GetOverrideUntilMs() int64 {
+	if x != nil {
+		return x.OverrideUntilMs
+	}
+	return 0
+}
+
+func (x *Transition) GetOverrideNote() string {
+	if x != nil {
+		return x.OverrideNote
+	}
+	return ""
+}
+
+func (x *Transition) GetAutomatic() State {
+	if x != nil {
+		return x.Automatic
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *Transition) GetOverrideHides() bool {
+	if x != nil {
+		return x.OverrideHides
+	}
+	return false
+}
+
 // Status is a record of presence.status (compacted): what the newest transition of a user said, and what a
 // detector must know that has lost its snapshot. A tombstone means: offline, visible to everyone.
 type Status struct {
@@ -398,7 +447,15 @@ type Status struct {
 	// heartbeats without a name.
 	NamedUntilMs int64 `protobuf:"varint,17,opt,name=named_until_ms,json=namedUntilMs,proto3" json:"named_until_ms,omitempty"`
 	// As in Transition.
-	ActiveKinds   []DeviceKind `protobuf:"varint,18,rep,packed,name=active_kinds,json=activeKinds,proto3,enum=stillhere.v1.DeviceKind" json:"active_kinds,omitempty"`
+	ActiveKinds []DeviceKind `protobuf:"varint,18,rep,packed,name=active_kinds,json=activeKinds,proto3,enum=stillhere.v1.DeviceKind" json:"active_kinds,omitempty"`
+	// As in Transition.
+	Override        OverrideState `protobuf:"varint,19,opt,name=override,proto3,enum=stillhere.v1.OverrideState" json:"override,omitempty"`
+	OverrideUntilMs int64         `protobuf:"varint,20,opt,name=override_until_ms,json=overrideUntilMs,proto3" json:"override_until_ms,omitempty"` // 0: without an end
+	OverrideNote    string        `protobuf:"bytes,21,opt,name=override_note,json=overrideNote,proto3" json:"override_note,omitempty"`
+	// With override AWAY, what the state would be without; from and to are what others see.
+	Automatic State `protobuf:"varint,22,opt,name=automatic,proto3,enum=stillhere.v1.State" json:"automatic,omitempty"`
+	// With override INVISIBLE: the user does not hide by the visibility, which is nobody.
+	OverrideHides bool `protobuf:"varint,23,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -557,6 +614,41 @@ func (x *Status) GetActiveKinds() []DeviceKind {
 		return x.ActiveKinds
 	}
 	return nil
+}
+
+func (x *Status) GetOverride() OverrideState {
+	if x != nil {
+		return x.Override
+	}
+	return OverrideState_OVERRIDE_STATE_UNSPECIFIED
+}
+
+func (x *Status) GetOverrideUntilMs() int64 {
+	if x != nil {
+		return x.OverrideUntilMs
+	}
+	return 0
+}
+
+func (x *Status) GetOverrideNote() string {
+	if x != nil {
+		return x.OverrideNote
+	}
+	return ""
+}
+
+func (x *Status) GetAutomatic() State {
+	if x != nil {
+		return x.Automatic
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *Status) GetOverrideHides() bool {
+	if x != nil {
+		return x.OverrideHides
+	}
+	return false
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -891,7 +983,7 @@ var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xaf\x05\n" +
+	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\x93\a\n" +
 	"\n" +
 	"Transition\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x19\n" +
@@ -915,7 +1007,12 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x16 \x01(\tR\x04name\x12;\n" +
-	"\factive_kinds\x18\x17 \x03(\x0e2\x18.stillhere.v1.DeviceKindR\vactiveKinds\"\xaf\x05\n" +
+	"\factive_kinds\x18\x17 \x03(\x0e2\x18.stillhere.v1.DeviceKindR\vactiveKinds\x127\n" +
+	"\boverride\x18\x18 \x01(\x0e2\x1b.stillhere.v1.OverrideStateR\boverride\x12*\n" +
+	"\x11override_until_ms\x18\x19 \x01(\x03R\x0foverrideUntilMs\x12#\n" +
+	"\roverride_note\x18\x1a \x01(\tR\foverrideNote\x121\n" +
+	"\tautomatic\x18\x1b \x01(\x0e2\x13.stillhere.v1.StateR\tautomatic\x12%\n" +
+	"\x0eoverride_hides\x18\x1c \x01(\bR\roverrideHides\"\x93\a\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -937,7 +1034,12 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x06tenant\x18\x0f \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x10 \x01(\tR\x04name\x12$\n" +
 	"\x0enamed_until_ms\x18\x11 \x01(\x03R\fnamedUntilMs\x12;\n" +
-	"\factive_kinds\x18\x12 \x03(\x0e2\x18.stillhere.v1.DeviceKindR\vactiveKinds\"\xc7\x03\n" +
+	"\factive_kinds\x18\x12 \x03(\x0e2\x18.stillhere.v1.DeviceKindR\vactiveKinds\x127\n" +
+	"\boverride\x18\x13 \x01(\x0e2\x1b.stillhere.v1.OverrideStateR\boverride\x12*\n" +
+	"\x11override_until_ms\x18\x14 \x01(\x03R\x0foverrideUntilMs\x12#\n" +
+	"\roverride_note\x18\x15 \x01(\tR\foverrideNote\x121\n" +
+	"\tautomatic\x18\x16 \x01(\x0e2\x13.stillhere.v1.StateR\tautomatic\x12%\n" +
+	"\x0eoverride_hides\x18\x17 \x01(\bR\roverrideHides\"\xc7\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -972,7 +1074,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\rSTATE_OFFLINE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"STATE_AWAY\x10\x02\x12\x10\n" +
-	"\fSTATE_ONLINE\x10\x03*\x85\x02\n" +
+	"\fSTATE_ONLINE\x10\x03*\xb6\x02\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CAUSE_FIRST_BEAT\x10\x01\x12\x16\n" +
@@ -987,7 +1089,9 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x15CAUSE_GATEWAY_DRAINED\x10\t\x12\x18\n" +
 	"\x14CAUSE_DEVICE_EVICTED\x10\n" +
 	"\x12\x10\n" +
-	"\fCAUSE_ERASED\x10\vB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\fCAUSE_ERASED\x10\v\x12\x16\n" +
+	"\x12CAUSE_OVERRIDE_SET\x10\f\x12\x17\n" +
+	"\x13CAUSE_OVERRIDE_OVER\x10\rB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_transition_proto_rawDescOnce sync.Once
@@ -1014,7 +1118,8 @@ var file_stillhere_v1_transition_proto_goTypes = []any{
 	(*SnapshotName)(nil),  // 7: stillhere.v1.SnapshotName
 	(DeviceKind)(0),       // 8: stillhere.v1.DeviceKind
 	(Visibility)(0),       // 9: stillhere.v1.Visibility
-	(*Policy)(nil),        // 10: stillhere.v1.Policy
+	(OverrideState)(0),    // 10: stillhere.v1.OverrideState
+	(*Policy)(nil),        // 11: stillhere.v1.Policy
 }
 var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Transition.from:type_name -> stillhere.v1.State
@@ -1023,19 +1128,23 @@ var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	8,  // 3: stillhere.v1.Transition.device_kinds:type_name -> stillhere.v1.DeviceKind
 	9,  // 4: stillhere.v1.Transition.visibility:type_name -> stillhere.v1.Visibility
 	8,  // 5: stillhere.v1.Transition.active_kinds:type_name -> stillhere.v1.DeviceKind
-	0,  // 6: stillhere.v1.Status.state:type_name -> stillhere.v1.State
-	8,  // 7: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
-	9,  // 8: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
-	8,  // 9: stillhere.v1.Status.active_kinds:type_name -> stillhere.v1.DeviceKind
-	5,  // 10: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
-	6,  // 11: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
-	7,  // 12: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
-	10, // 13: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 6: stillhere.v1.Transition.override:type_name -> stillhere.v1.OverrideState
+	0,  // 7: stillhere.v1.Transition.automatic:type_name -> stillhere.v1.State
+	0,  // 8: stillhere.v1.Status.state:type_name -> stillhere.v1.State
+	8,  // 9: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
+	9,  // 10: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 11: stillhere.v1.Status.active_kinds:type_name -> stillhere.v1.DeviceKind
+	10, // 12: stillhere.v1.Status.override:type_name -> stillhere.v1.OverrideState
+	0,  // 13: stillhere.v1.Status.automatic:type_name -> stillhere.v1.State
+	5,  // 14: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
+	6,  // 15: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
+	7,  // 16: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
+	11, // 17: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_transition_proto_init() }

@@ -21,18 +21,18 @@ import (
 var budget = map[string]struct{ code, tests int }{
 	"app":      {4750, 2250},
 	"bench":    {0, 2200},
-	"client":   {1200, 1150},
-	"cmd":      {6250, 1900},
+	"client":   {1200, 1200},
+	"cmd":      {6350, 1900},
 	"console":  {2450, 950},
 	"deploy":   {800, 750},
-	"detector": {7100, 3850},
+	"detector": {7250, 3900},
 	"fanout":   {6600, 7200},
-	"ingest":   {2350, 2500},
+	"ingest":   {2450, 2550},
 	"internal": {16050, 14150},
-	"lastseen": {8700, 8400},
-	"schemas":  {3200, 2200},
-	"test":     {0, 30400},
-	"tools":    {5700, 2150},
+	"lastseen": {8800, 8500},
+	"schemas":  {3400, 2300},
+	"test":     {0, 30850},
+	"tools":    {5750, 2150},
 }
 
 func TestNoFolderIsOverItsBudget(t *testing.T) {

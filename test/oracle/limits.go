@@ -190,13 +190,13 @@ func (w *world) limits(u *user) []millis {
 	if limit, waits := w.forgets(u); waits && !w.ahead {
 		limits = append(limits, limit)
 	}
-	return limits
+	return append(limits, w.overrideLimit(u))
 }
 
 // forgets is whether an offline user is remembered for the newest change, and when that is forgotten.
 func (w *world) forgets(u *user) (limit millis, waits bool) {
 	newest := u.publishedAt
-	if !u.hidden {
+	if !u.hidden() {
 		newest = max(newest, u.since)
 	}
 	if u.state != schemas.Offline || u.waits || newest == 0 {

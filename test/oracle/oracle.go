@@ -57,13 +57,14 @@ type Unsure struct {
 // RunUnsure returns who the rules require to be written as unsure, and when that ends.
 func RunUnsure(log Log) []Unsure { return run(log).unsure }
 
-// RunCounts counts the visible users who are present at the end of a log, as judged: also while a change waits.
+// RunCounts counts the visible users who are present at the end of a log, as others would see them: also while a change
+// waits.
 func RunCounts(log Log) (c schemas.Counts) {
 	for _, u := range run(log).users {
-		if u.hidden || u.state == schemas.Offline {
+		if u.hidden() || u.state == schemas.Offline {
 			continue
 		}
-		if u.state == schemas.Away {
+		if u.seen() == schemas.Away {
 			c.Away++
 		} else {
 			c.Online++
@@ -250,7 +251,10 @@ func (w *world) apply(f *frame) {
 	if f.Begins && gateway.own() {
 		gateway.begun = w.now
 	}
-	if f.VisibilityUser != 0 {
+	switch {
+	case f.Override != nil:
+		w.setOverride(f.VisibilityUser, *f.Override)
+	case f.VisibilityUser != 0:
 		w.setVisibility(f.VisibilityUser, f.Visibility == schemas.Nobody)
 	}
 	if f.ErasedUser != 0 {
@@ -292,7 +296,7 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 		return
 	}
 	erased := &user{id: id}
-	erased.state, erased.published.state = schemas.Offline, u.published.state
+	erased.state, erased.published.state = schemas.Offline, u.published.seen()
 	delete(w.judged, id)
 	delete(w.judgedAt, id)
 	at := max(w.now, w.earliest(u))
@@ -306,22 +310,27 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	delete(w.shown, id)
 }
 
-// forget drops what need not be known of an offline, visible user, and writes the status of a user
-// whose status has changed.
-func (w *world) forget(u *user) {
+// forgetPresence drops what is not known of an offline user.
+func (u *user) forgetPresence() {
 	if u.state == schemas.Offline {
 		u.kinds = 0
 	}
 	if u.state == schemas.Offline && !u.waits {
 		u.silent, u.held, u.lost, u.published.kinds = false, 0, ongoing, 0
 	}
-	if u.state == schemas.Offline && !u.waits && !u.hidden {
+	if u.state == schemas.Offline && !u.waits && !u.hidden() {
 		u.lastActive = 0
 		u.lastSeen = u.lastBye().time
 	}
+}
+
+// forget drops what need not be known of an offline, visible user, and writes the status of a user
+// whose status has changed.
+func (w *world) forget(u *user) {
+	u.forgetPresence()
 	w.write(u)
-	if u.state == schemas.Offline && !u.waits && !u.hidden && len(u.byes) == 0 && u.bucket == nil &&
-		u.since == 0 && u.publishedAt == 0 && len(u.reports) == 0 {
+	if u.state == schemas.Offline && !u.waits && !u.hidden() && len(u.byes) == 0 && u.bucket == nil &&
+		u.since == 0 && u.publishedAt == 0 && len(u.reports) == 0 && u.override.State == 0 {
 		delete(w.users, u.id)
 	}
 }

@@ -279,21 +279,30 @@ func oldest(reports []*report) *report {
 }
 
 func (w *world) setVisibility(id schemas.UserID, hidden bool) {
+	w.setShown(id, func(s *shown) { s.nobody = hidden })
+}
+
+// setShown changes what the user asks for: the visibility or the override.
+func (w *world) setShown(id schemas.UserID, set func(*shown)) {
 	u := w.user(id)
 	if u == nil {
 		return
 	}
 	w.lookAhead(u, w.presence(w.now))
 	u = w.user(id)
-	if u.hidden != hidden {
-		next := u.shown
-		next.hidden = hidden
-		if !u.waitsOnBye() {
-			next.kinds = w.kindsAt(u, u.state, w.presence(w.now), reason{})
-		}
-		w.change(u, w.presence(w.now), next, w.now, reason{row: true}, schemas.VisibilityChange)
+	next := u.shown
+	if set(&next); next != u.shown {
+		w.rejudgeKinds(u, &next, w.presence(w.now))
+		w.change(u, w.presence(w.now), next, w.now, reason{row: true}, u.askedFor(next))
 	}
 	w.forget(u)
+}
+
+// rejudgeKinds judges the kinds of next at p.
+func (w *world) rejudgeKinds(u *user, next *shown, p millis) {
+	if !u.waitsOnBye() {
+		next.kinds = w.kindsAt(u, u.state, p, reason{})
+	}
 }
 
 // reason is why a user is judged.
@@ -312,7 +321,7 @@ func (w *world) judge(u *user, p millis, at schemas.Millis, why reason) {
 	if u.state == schemas.Online && live {
 		stays = p < w.idleLimit(u)
 	}
-	next := shown{hidden: u.hidden}
+	next := u.shown
 	switch {
 	case live && (why.active || stays):
 		next.state = schemas.Online
@@ -371,15 +380,15 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 	if why.row {
 		at = max(at, w.decided())
 	}
-	if cause == schemas.VisibilityChange && next.hidden && !u.published.hidden {
-		w.hide(u, next, at)
+	if next.hidden() && !u.published.hidden() {
+		w.hide(u, next, at, cause)
 		return
 	}
 	if why.row {
 		p = max(p, w.x) // a late row draws on the bucket now
 	}
 	if !u.waits && (w.policy.FlapBurst == 0 || w.lacks(u, p) <= w.burst) {
-		w.charge(u, p, next.state != u.state)
+		w.charge(u, p, u.turned(next))
 		u.shown = next
 		w.publish(u, at, cause, why.device)
 		return
@@ -388,12 +397,12 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 }
 
 // hide publishes that u is hidden, together with the waiting changes.
-func (w *world) hide(u *user, next shown, at schemas.Millis) {
-	if u.waits && u.state != u.published.state {
+func (w *world) hide(u *user, next shown, at schemas.Millis, cause schemas.Cause) {
+	if u.waits && u.published.turned(next) {
 		u.leftOut--
 	}
 	u.waits, u.shown = false, next
-	w.publish(u, at, schemas.VisibilityChange, 0)
+	w.publish(u, at, cause, 0)
 }
 
 // catchUp publishes at the presence instant p, which is log time at, what u has become while its changes waited.
@@ -401,15 +410,15 @@ func (w *world) catchUp(u *user, p millis, at schemas.Millis) {
 	u.waits = false
 	before, changed := u.published, schemas.DevicesChanged
 	switch {
-	case u.hidden != before.hidden:
-		changed = schemas.VisibilityChange
+	case u.override != before.override || u.nobody != before.nobody:
+		changed = before.askedFor(u.shown)
 	case u.state != before.state:
 		changed = cause(u, before.state, u.state)
 	case u.kinds == before.kinds || u.state == schemas.Offline || !w.of(u).policy.AnnounceDevices:
 		u.shown = u.published
 		return
 	}
-	w.charge(u, p, u.state != before.state)
+	w.charge(u, p, before.turned(u.shown))
 	u.leftOut--
 	w.publish(u, max(at, w.earliest(u)), changed, 0)
 }
@@ -429,7 +438,7 @@ func (w *world) forgetInstants(u *user) {
 	if u.publishedAt <= max(u.since, decided) {
 		u.publishedAt = 0
 	}
-	if u.state == schemas.Offline && !u.hidden && u.since <= decided {
+	if u.state == schemas.Offline && !u.hidden() && u.since <= decided {
 		u.since = 0
 	}
 }
@@ -451,13 +460,14 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 			u.lastSeen = max(u.lastSeen, r.vouched())
 		}
 	}
-	if u.published.state != u.state {
+	if u.published.turned(u.shown) {
 		u.since = at
 	}
 	w.out = append(w.out, schemas.Transition{
-		User: u.id, From: u.published.state, To: u.state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
-		Cause: cause, Device: device, Kinds: u.kinds, Visibility: visibility(u.hidden), Policy: w.of(u).policy.ID(),
-		LeftOut: uint32(u.leftOut), Name: w.names[u.id], Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
+		User: u.id, From: u.published.seen(), To: u.seen(), At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
+		Cause: cause, Device: device, Kinds: u.seenKinds(), Visibility: visibility(u.hidden()), Policy: w.of(u).policy.ID(),
+		LeftOut: uint32(u.leftOut), Name: w.names[u.id], Override: u.overridden(),
+		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
 	})
 	w.caused[u.id]++
 	t := &w.out[len(w.out)-1]
@@ -468,9 +478,9 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 			}
 		}
 	}
-	if cause == schemas.VisibilityChange {
+	if u.hidden() != u.published.hidden() {
 		delete(w.shown, u.id)
-		if !u.hidden {
+		if !u.hidden() {
 			w.shown[u.id] = at
 		}
 	}

@@ -14,9 +14,9 @@ func (w *world) write(u *user) {
 		return
 	}
 	u.dirty = false
-	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
-		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden), UnsureSince: u.unsureSince,
-		ShownAt: w.shown[u.id]}
+	s := schemas.Status{User: u.id, State: u.published.seen(), Since: u.since, LastSeen: u.lastSeen,
+		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden()),
+		UnsureSince: u.unsureSince, ShownAt: w.shown[u.id], Override: u.published.overridden()}
 	w.store(s)
 }
 
@@ -145,7 +145,11 @@ func (w *world) adopt() {
 			continue
 		}
 		u := w.user(id)
-		u.shown = shown{s.State, s.Kinds, s.Visibility == schemas.Nobody}
+		u.shown = shown{s.State, s.Kinds, s.Visibility == schemas.Nobody && !s.Override.Hides, s.Override}
+		if s.Override.State == schemas.SetAway {
+			u.state = s.Override.Automatic
+		}
+		u.override.Automatic, u.override.Hides = 0, false
 		u.published = u.shown
 		u.since, u.lastActive, u.lastSeen, u.unsureSince = s.Since, s.LastActive, s.LastSeen, s.UnsureSince
 	}

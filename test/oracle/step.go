@@ -119,6 +119,9 @@ func (w *world) step(u *user, limit millis) {
 	at := max(w.wall(limit), w.of(u).from)
 	w.judge(u, limit, at, reason{device: slices.Min(causes), evicted: len(evicted) > 0})
 	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return w.byeLimit(u, b) <= limit })
+	if w.overrideLimit(u) <= limit {
+		w.endOverride(u, limit)
+	}
 	if u.waits && w.release(u) <= limit {
 		w.catchUp(u, limit, at)
 	}

@@ -8,7 +8,7 @@ const unsureAfter millis = 1000
 // unheardFrom is since when u is shown as present only by reports of lost lives; never: is not. While frames continue a
 // life, its reports are as good as others until their own limits.
 func (w *world) unheardFrom(u *user) millis {
-	if u.hidden || u.published.hidden || u.published.state == schemas.Offline || len(u.reports) == 0 {
+	if u.hidden() || u.published.hidden() || u.published.state == schemas.Offline || len(u.reports) == 0 {
 		return never
 	}
 	latest := -never

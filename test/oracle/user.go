@@ -57,13 +57,6 @@ type bye struct {
 	time       schemas.Millis
 }
 
-// shown is what others see of a user.
-type shown struct {
-	state  schemas.State
-	kinds  schemas.KindSet
-	hidden bool
-}
-
 // user is what is known of a user.
 type user struct {
 	id schemas.UserID

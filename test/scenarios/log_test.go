@@ -77,6 +77,10 @@ func (h *log) visibility(user schemas.UserID, v schemas.Visibility) *log {
 	return h.append(schemas.AppendVisibility(nil, user, v))
 }
 
+func (h *log) override(user schemas.UserID, o schemas.Override) *log {
+	return h.append(schemas.AppendOverride(nil, user, o, schemas.Name{}))
+}
+
 func (h *log) erase(user schemas.UserID) *log {
 	return h.append(schemas.AppendErasure(nil, user, schemas.Name{}, start, 0, false))
 }

@@ -15,7 +15,7 @@ import (
 
 // run runs every scenario against impl, each as a subtest.
 func run(t *testing.T, impl history.Impl) {
-	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, byes, cohorts, outages, privacy, edges} {
+	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, byes, cohorts, outages, privacy, overrides, edges} {
 		for _, s := range group {
 			t.Run(strings.ReplaceAll(s.name, " ", "_"), func(t *testing.T) {
 				t.Parallel()
@@ -36,7 +36,7 @@ func from(begin schemas.Millis, impl history.Impl) history.Impl {
 		}
 		got := impl(l)
 		for i := range got {
-			for _, instant := range []*schemas.Millis{&got[i].At, &got[i].LastSeen, &got[i].LastActive} {
+			for _, instant := range []*schemas.Millis{&got[i].At, &got[i].LastSeen, &got[i].LastActive, &got[i].Override.Until} {
 				if *instant != 0 {
 					*instant -= shift
 				}
@@ -46,10 +46,17 @@ func from(begin schemas.Millis, impl history.Impl) history.Impl {
 	}
 }
 
-// startedLater is a frame whose gateway, if it names a process of one, has started by so much later.
+// startedLater is a frame whose gateway, if it names a process of one, has started by so much later, or whose override
+// ends by so much later.
 func startedLater(value []byte, shift schemas.Millis) []byte {
 	var f schemas.Frame
-	if f.Decode(value) != nil || f.GatewayEpoch == 0 {
+	switch {
+	case f.Decode(value) != nil:
+		return value
+	case f.Override != nil && f.Override.Until != 0:
+		f.Override.Until += shift
+		return schemas.AppendOverride(nil, f.VisibilityUser, *f.Override, f.VisibilityName)
+	case f.GatewayEpoch == 0:
 		return value
 	}
 	var beats []schemas.Beat
@@ -103,6 +110,15 @@ func line(t *schemas.Transition) string {
 	if t.Visibility == schemas.Nobody {
 		text += ", hidden"
 	}
+	if o := t.Override; o.State != 0 {
+		text += fmt.Sprintf(", %s until %s", schemas.OverrideWord(o.State), since(o.Until))
+		if o.Automatic != 0 {
+			text += fmt.Sprintf(", %s without", schemas.StateWord(o.Automatic))
+		}
+		if o.Hides {
+			text += ", visible without"
+		}
+	}
 	return text
 }
 
@@ -125,7 +141,8 @@ func checkAll(t *testing.T, h *log, s liveness.Settings, got []schemas.Transitio
 			t.Errorf("%s\ndoes not follow on\n%s", line(&tr), line(&before))
 		case !known && tr.From != schemas.Offline:
 			t.Errorf("%s: the first of a user begins offline", line(&tr))
-		case tr.From == tr.To && tr.Cause != schemas.DevicesChanged && tr.Cause != schemas.DeviceEvicted && tr.Cause != schemas.VisibilityChange && tr.Cause != schemas.Erased:
+		case tr.From == tr.To && tr.Override == before.Override && tr.Cause != schemas.DevicesChanged &&
+			tr.Cause != schemas.DeviceEvicted && tr.Cause != schemas.VisibilityChange && tr.Cause != schemas.Erased:
 			t.Errorf("%s: nothing changes", line(&tr))
 		case tr.Version.LogEpoch() != 1 || tr.Version.Offset() >= int64(len(h.records)):
 			t.Errorf("%s: version %v names no record", line(&tr), tr.Version)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -73,6 +74,7 @@ type Change struct {
 	Devices    []string           `json:"devices"`
 	Kinds      schemas.KindStates `json:"kinds"`
 	Visibility string             `json:"visibility"`
+	Override   json.RawMessage    `json:"override,omitempty"`
 	LeftOut    uint32             `json:"left_out,omitempty"` // changes before it that were not published
 	Version    string             `json:"version"`
 	Published  schemas.Millis     `json:"published_at"` // time of its record, by the detector's clock
@@ -189,7 +191,7 @@ func (o *Options) changeOf(l transition, name schemas.Name) Change {
 		Event: t.EventID().String(), User: t.User, From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
 		Cause: schemas.CauseWord(t.Cause), LastSeen: t.LastSeen, LastActive: t.LastActive, Device: uint32(t.Device),
 		Devices: t.Kinds.Words(), Kinds: t.Kinds.States(), Visibility: schemas.VisibilityWord(t.Visibility),
-		LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
+		Override: json.RawMessage(t.Override.Text()), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
 	}
 	if o.Names != nil {
 		c.User = 0

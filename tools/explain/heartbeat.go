@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -23,6 +24,8 @@ type Record struct {
 	Rows []Row `json:"rows,omitempty"`
 	// Visibility is what the record set for the user, if it did.
 	Visibility string `json:"visibility,omitempty"`
+	// Override is what the record set for the user; "none" if it ended it.
+	Override string `json:"override,omitempty"`
 }
 
 // Row is a beat or bye of the user.
@@ -83,6 +86,10 @@ func recordOf(r *schemas.Record, of transition) (*Record, string) {
 		record.Kind = "visibility"
 		if f.VisibilityUser == of.Message.User {
 			record.Visibility = schemas.VisibilityWord(f.Visibility)
+			if f.Override != nil {
+				record.Visibility, record.Kind = "", "override"
+				record.Override = cmp.Or(schemas.OverrideWord(f.Override.State), "none")
+			}
 		}
 	case f.Leased:
 		record.Kind = "leased"

@@ -32,8 +32,12 @@ func ruleOf(t *schemas.Transition) string {
 			", but the kinds of its live devices changed, or which of them are in use"
 	case schemas.Erased:
 		return "everything about the user was erased on request"
+	case schemas.OverrideSet:
+		return "the user asked to be shown as " + schemas.OverrideWord(t.Override.State)
+	case schemas.OverrideOver:
+		return "what the user asked to be shown as ended, or was withdrawn"
 	case schemas.VisibilityChange:
-		return "the user asked to be seen by " + schemas.VisibilityWord(t.Visibility)
+		return "the user asked to be seen by " + schemas.VisibilityWord(t.Visibility) + ", or invisibility by an override began or ended"
 	}
 	return "of a cause that this program does not know"
 }

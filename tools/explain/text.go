@@ -28,6 +28,9 @@ func (e *Explanation) Write(out io.Writer) error {
 	}
 	say("  live devices   %s", orNone(c.Kinds.Shown()))
 	say("  visible to     %s", c.Visibility)
+	if len(c.Override) > 0 {
+		say("  override       %s", strings.ReplaceAll(printable(string(c.Override)), `\"`, `"`))
+	}
 	if c.LeftOut > 0 {
 		say("  left out       %d changes before it: the user changed more often than flap_burst and flap_interval allow", c.LeftOut)
 	}
@@ -97,6 +100,9 @@ func write(u *liveness.View, when string, say func(string, ...any)) {
 		since = fmt.Sprintf(" since %s", u.Since)
 	}
 	say("  %s: %s%s, seen by %s, last seen %s, last active %s", when, u.State, since, u.Visibility, u.LastSeen, u.LastActive)
+	if u.Override != "" {
+		say("    the user asks to be shown as %s", u.Override)
+	}
 	for i := range u.Devices {
 		say("    %s", device(&u.Devices[i]))
 	}
@@ -187,6 +193,10 @@ func (c Change) what() string {
 		return "went from " + c.From + " to " + c.To
 	case c.Cause == schemas.CauseWord(schemas.VisibilityChange):
 		return "stayed " + c.To + " and is seen by " + c.Visibility + " now"
+	case c.Cause == schemas.CauseWord(schemas.OverrideSet), c.Cause == schemas.CauseWord(schemas.OverrideOver):
+		return "stayed " + c.To + " under another override, or none"
+	case c.Cause != schemas.CauseWord(schemas.DevicesChanged) && c.Cause != schemas.CauseWord(schemas.DeviceEvicted):
+		return "stayed " + c.To // under an override
 	}
 	return "stayed " + c.To + " with other devices: " + orNone(c.Kinds.Shown())
 }
@@ -198,7 +208,7 @@ func (r *Record) what() string {
 		"leased": "the detector hears the gateway elsewhere", "lease_ended": "the detector hears the gateway no more",
 		"erasure":    "an erasure",
 		"visibility": "a change of visibility of another user", "policy": "another policy",
-		"tenant_policy": "another policy of a tenant",
+		"tenant_policy": "another policy of a tenant", "override": "the override of the user: " + r.Override,
 	}[r.Kind]
 	if r.Visibility != "" {
 		text = "the user is to be seen by " + r.Visibility

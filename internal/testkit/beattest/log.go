@@ -28,6 +28,7 @@ type Written struct {
 	// User and Visibility are set in a change of visibility.
 	User       schemas.UserID
 	Visibility schemas.Visibility
+	Override   *schemas.Override
 	// Erased and Until are set in an erasure.
 	Erased schemas.UserID
 	Until  schemas.Millis
@@ -136,7 +137,7 @@ func (l *Log) take(record schemas.Outgoing) error {
 	w := Written{
 		At: time.Now(), Partition: record.Partition, Key: record.Key, Gateway: schemas.GatewayID(frame.Gateway),
 		Epoch: frame.GatewayEpoch, Sequence: frame.Sequence, Draining: frame.Draining, Begins: frame.Begins, Ends: frame.Ends,
-		User: frame.VisibilityUser, Visibility: frame.Visibility, Erased: frame.ErasedUser, Until: frame.ErasedUntil,
+		User: frame.VisibilityUser, Visibility: frame.Visibility, Override: frame.Override, Erased: frame.ErasedUser, Until: frame.ErasedUntil,
 	}
 	cursor := frame.Beats()
 	for beat := (schemas.Beat{}); cursor.Next(&beat); {

@@ -12,6 +12,9 @@ func fromSeed(seed uint64) *History {
 	if (seed+seed/18)%3 == 2 {
 		h = withLeases(h, seed)
 	}
+	if (seed+seed/54)%3 == 2 {
+		h = withOverrides(h, seed)
+	}
 	return h
 }
 

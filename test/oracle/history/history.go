@@ -70,8 +70,19 @@ type Record struct {
 	Hide       schemas.UserID `json:",omitempty"` // is hidden by it
 	Show       schemas.UserID `json:",omitempty"` // is shown again
 	Erase      schemas.UserID `json:",omitempty"` // is erased
-	Name       *schemas.Name  `json:",omitempty"` // of who is hidden, shown or erased
+	Override   *Override      `json:",omitempty"`
+	Name       *schemas.Name  `json:",omitempty"` // of who is hidden, shown, erased or has an override
 	Rows       []Row          `json:",omitempty"`
+}
+
+// Override is what a user asks to be shown as from a record on.
+type Override struct {
+	User  schemas.UserID
+	State schemas.OverrideState `json:",omitempty"` // 0: none any more
+	// Until is its end, milliseconds after the start; 0: it has none.
+	Until   int64  `json:",omitempty"`
+	Note    string `json:",omitempty"`
+	Forward bool   `json:",omitempty"` // by the detector of another partition
 }
 
 // Lost is what a restart does not find.
@@ -180,6 +191,8 @@ func (r *Record) value(at, start schemas.Millis, text bool) []byte {
 		return visibility(r.Hide, schemas.Nobody, r.Name)
 	case r.Show != 0:
 		return visibility(r.Show, schemas.Everyone, r.Name)
+	case r.Override != nil:
+		return r.Override.value(start, r.Name)
 	}
 	if r.Erase != 0 {
 		name, until := schemas.Name{}, erasedUntil
@@ -222,6 +235,21 @@ func visibility(user schemas.UserID, v schemas.Visibility, name *schemas.Name) [
 		return schemas.AppendVisibility(nil, user, v)
 	}
 	return schemas.AppendNamedVisibility(nil, user, v, *name)
+}
+
+func (o *Override) value(start schemas.Millis, name *schemas.Name) []byte {
+	asked := schemas.Override{State: o.State, Note: o.Note}
+	if o.Until != 0 {
+		asked.Until = start + schemas.Millis(o.Until)
+	}
+	f := schemas.Frame{VisibilityUser: o.User, Override: &asked}
+	if name != nil {
+		f.VisibilityName = *name
+	}
+	if o.Forward {
+		return schemas.AppendForwardedVisibility(nil, &f)
+	}
+	return schemas.AppendOverride(nil, f.VisibilityUser, asked, f.VisibilityName)
 }
 
 // String is the history as JSON, one record a line; Parse reads it back.

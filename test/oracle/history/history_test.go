@@ -95,6 +95,8 @@ func TestMachineDoesWhatTheOracleDoesHoweverOftenItIsKilledAndLosesItsLog(t *tes
 		"epochs":              {640, withEpochs},
 		"leases":              {3000, withManyLeases},
 		"names":               {1000, func(h *History, seed uint64) *History { h, _ = withNames(h, seed); return h }},
+		"overrides":           {600, withOverrides},
+		"overrides in crowds": {160, func(_ *History, seed uint64) *History { return withOverrides(ofCrowds(seed), seed) }},
 		"policies":            {160, withPolicies},
 		"tenants":             {1500, withTenants},
 		"policies of tenants": {128, withManyPoliciesOfTenants},
@@ -202,6 +204,7 @@ func FuzzMachineDoesWhatTheOracleDoes(f *testing.F) {
 		seed := uint64(len(bytes))
 		compareOn(t, killed(seed).Run, withLosses(h, seed))
 		compareOn(t, killed(seed).Run, withLeases(withConnections(h, seed), seed))
+		compareOn(t, killed(seed).Run, withLosses(withOverrides(h, seed), seed))
 	})
 }
 

@@ -68,14 +68,16 @@ func TestTransitionsOfAUserLinkUpAndChangeSomething(t *testing.T) {
 func TestNoTimeAfterAShowIsFromBeforeIt(t *testing.T) {
 	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
 		h := unbounded(seed)
-		shown := map[schemas.UserID]schemas.Millis{}
+		shown, hidden := map[schemas.UserID]schemas.Millis{}, map[schemas.UserID]bool{}
 		for _, tr := range impl.of(h) {
-			show, turns := shown[tr.User], tr.Cause == schemas.VisibilityChange
+			hides := tr.Visibility == schemas.Nobody
+			show, turns := shown[tr.User], hides != hidden[tr.User]
+			hidden[tr.User] = hides
 			switch {
 			case tr.Cause == schemas.Erased:
 				delete(shown, tr.User)
 				continue
-			case turns && tr.Visibility != schemas.Nobody:
+			case turns && !hides:
 				shown[tr.User] = tr.At
 				continue
 			case turns:
@@ -186,7 +188,11 @@ func checkWellFormed(t *testing.T, impl Impl, h *History) {
 }
 
 func fault(before, tr schemas.Transition) string {
-	same := tr.From == tr.To
+	same := automatic(before) == automatic(tr)
+	overrides := tr.Cause == schemas.OverrideSet || tr.Cause == schemas.OverrideOver
+	visibility := tr.Cause == schemas.VisibilityChange
+	asked, askedBefore := tr.Override, before.Override
+	asked.Automatic, askedBefore.Automatic = 0, 0
 	switch {
 	case tr.From != before.To:
 		return "does not follow on"
@@ -200,11 +206,13 @@ func fault(before, tr schemas.Transition) string {
 		if tr != erased {
 			return "an erasure says more than that"
 		}
-	case tr.Visibility != before.Visibility && tr.Cause != schemas.VisibilityChange:
-		return "visibility changes by itself"
-	case same && kindsChanged(tr) && (tr.Kinds == before.Kinds && tr.Visibility == before.Visibility || tr.To == schemas.Offline):
+	case visibility != (tr.Visibility != before.Visibility):
+		return "the visibility and the cause do not fit"
+	case !visibility && (overrides != (asked != askedBefore) || overrides && (asked.State == 0) != (tr.Cause == schemas.OverrideOver)):
+		return "the override and the cause do not fit"
+	case same && kindsChanged(tr) && (tr.Kinds == before.Kinds && tr.To == automatic(tr) || tr.To == schemas.Offline):
 		return "nothing changes"
-	case tr.Cause != schemas.VisibilityChange && same != kindsChanged(tr):
+	case !visibility && !overrides && same != kindsChanged(tr):
 		return fmt.Sprintf("the cause does not fit %s→%s", schemas.StateWord(tr.From), schemas.StateWord(tr.To))
 	case tr.Kinds != 0 && tr.To == schemas.Offline, (tr.Kinds.Active() != 0) != (tr.To == schemas.Online):
 		return "the devices do not fit the state"
@@ -212,6 +220,14 @@ func fault(before, tr schemas.Transition) string {
 		return "active later than seen"
 	}
 	return ""
+}
+
+// automatic is the state after tr without the override.
+func automatic(tr schemas.Transition) schemas.State {
+	if tr.Override.State == schemas.SetAway {
+		return tr.Override.Automatic
+	}
+	return tr.To
 }
 
 func kindsChanged(tr schemas.Transition) bool {

@@ -17,15 +17,7 @@ var tenants = []string{"", "acme", "t", "beta-2"}
 // people gives a name to every user of h. The ids of the names have the order of the users' ids, and
 // belong to the partition if these do: who is first at an instant stays first.
 func people(s *source, h *History) map[schemas.UserID]schemas.Name {
-	var ids []schemas.UserID
-	for i := range h.Records {
-		r := &h.Records[i]
-		ids = append(ids, r.Hide, r.Show, r.Erase)
-		for _, row := range r.Rows {
-			ids = append(ids, row.User)
-		}
-	}
-	slices.Sort(ids)
+	ids := h.mentioned()
 	mine := func(id schemas.UserID) bool { return schemas.PartitionOf(id, h.Partitions) == h.Partition }
 	for salt := 0; ; salt++ {
 		names := map[schemas.UserID]schemas.Name{}
@@ -38,10 +30,7 @@ func people(s *source, h *History) map[schemas.UserID]schemas.Name {
 		}
 		slices.Sort(candidates)
 		all, found := map[schemas.UserID]schemas.Name{}, true
-		for _, id := range slices.Compact(ids) {
-			if id == 0 {
-				continue
-			}
+		for _, id := range ids {
 			i := slices.IndexFunc(candidates, func(c schemas.UserID) bool { return mine(c) == mine(id) })
 			if found = i >= 0; !found {
 				break
@@ -83,6 +72,11 @@ func withNames(h *History, seed uint64) (*History, map[schemas.UserID]schemas.Us
 	text.Text, text.Records = true, nil
 	for _, r := range h.Records {
 		r.Name = said(r.Hide + r.Show)
+		if r.Override != nil {
+			o := *r.Override
+			r.Name, r.Override = said(o.User), &o
+			o.User = id(o.User)
+		}
 		r.Hide, r.Show, r.Erase = id(r.Hide), id(r.Show), id(r.Erase)
 		rows := r.Rows
 		r.Rows = nil
@@ -143,6 +137,11 @@ func withNamesakes(h *History, seed uint64) *History {
 		r.Hide, r.Name = called(r.Hide, r.Name)
 		r.Show, r.Name = called(r.Show, r.Name)
 		r.Erase, r.Name = called(r.Erase, r.Name)
+		if r.Override != nil {
+			o := *r.Override
+			r.Override = &o
+			o.User, r.Name = called(o.User, r.Name)
+		}
 		rows := r.Rows
 		r.Rows = nil
 		for _, row := range rows {

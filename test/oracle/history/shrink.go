@@ -1,6 +1,10 @@
 package history
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // Shrink drops and simplifies parts of h as long as still(h) holds.
 func Shrink(h *History, still func(*History) bool) *History {
@@ -31,6 +35,13 @@ func (r *Record) size() int {
 	}
 	if r.Name != nil {
 		size++
+	}
+	if o := r.Override; o != nil {
+		for _, is := range []bool{o.State != 0, o.State == schemas.Invisible, o.Until != 0, o.Note != "", o.Forward} {
+			if is {
+				size++
+			}
+		}
 	}
 	for _, is := range []bool{r.Begins, r.Ends, r.Leased, r.LeaseEnded != 0} {
 		if is {
@@ -85,7 +96,7 @@ func (h *History) without(at, run int, keepTime bool) *History {
 	return &shorter
 }
 
-// simplify drops rows, ages, idleness, names, connections, replacements, leases, gateways and sequences.
+// simplify drops rows, ages, idleness, names, connections, replacements, leases, gateways, sequences, and parts of overrides.
 func simplify(h *History, still func(*History) bool) *History {
 	try := func(i int, change func(*Record)) {
 		simpler := *h
@@ -109,6 +120,14 @@ func simplify(h *History, still func(*History) bool) *History {
 		}
 		try(i, func(r *Record) { r.Sequence = 0 })
 		try(i, func(r *Record) { r.Name = nil })
+		if r := &h.Records[i]; r.Override != nil {
+			for _, change := range []func(*Override){
+				func(o *Override) { *o = Override{User: o.User} }, func(o *Override) { o.State = schemas.DoNotDisturb },
+				func(o *Override) { o.Until = 0 }, func(o *Override) { o.Note = "" }, func(o *Override) { o.Forward = false },
+			} {
+				try(i, func(r *Record) { o := *r.Override; change(&o); r.Override = &o })
+			}
+		}
 		try(i, func(r *Record) { r.Begins = false })
 		try(i, func(r *Record) { r.Ends = false })
 		try(i, func(r *Record) { r.Leased, r.LeaseEnded = false, 0 })
