@@ -32,6 +32,7 @@ type (
 		Kinds      schemas.KindStates `json:"kinds"`
 		Visibility string             `json:"visibility"`
 		Version    schemas.Version    `json:"version,string"`
+		Override   json.RawMessage    `json:"override,omitempty"`
 	}
 	// changeLine is a change in the audit log, also of the time in which the user hid; oldest first.
 	changeLine struct {
@@ -50,6 +51,7 @@ type (
 		Visibility string             `json:"visibility"`
 		Policy     string             `json:"policy_id"`
 		LeftOut    uint32             `json:"left_out"`
+		Override   json.RawMessage    `json:"override,omitempty"`
 	}
 	// erasureLine is what is left of an erased user until the day of the receipt; at most one line.
 	erasureLine struct {
@@ -74,6 +76,7 @@ type (
 		UnsureSince schemas.Millis     `json:"unsure_since,omitempty"` // only devices of lost gateways are present
 		ShownAt     schemas.Millis     `json:"shown_at,omitempty"`     // the last end of a hidden time
 		Erased      schemas.Version    `json:"erased_version,string,omitempty"`
+		Override    json.RawMessage    `json:"override,omitempty"`
 	}
 	// edgeLine is a user who follows this one (follower), or whom this one follows (follows).
 	edgeLine struct {
@@ -113,7 +116,7 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	c, known := users[user]
 	if known {
 		err = lines.Encode(presenceLine{"presence", shown, schemas.StateWord(c.State), c.Since, c.LastSeen, c.LastActive, c.Kinds.Words(),
-			c.Kinds.States(), schemas.VisibilityWord(c.Visibility), c.Version})
+			c.Kinds.States(), schemas.VisibilityWord(c.Visibility), c.Version, json.RawMessage(c.Override.Text())})
 	}
 	if err != nil {
 		return err
@@ -130,7 +133,7 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 		last = e.At
 		return lines.Encode(changeLine{"change", string(e.Event[:]), e.Version, e.At, schemas.StateWord(e.From), schemas.StateWord(e.To),
 			schemas.CauseWord(e.Cause), e.Device, e.Kinds.Words(), e.Kinds.States(), e.LastSeen, e.LastActive,
-			schemas.VisibilityWord(e.Visibility), e.Policy, e.LeftOut})
+			schemas.VisibilityWord(e.Visibility), e.Policy, e.LeftOut, json.RawMessage(e.Override.Text())})
 	})
 	if err == nil {
 		err = x.writeStatus(ctx, lines, user, shown, last)
@@ -175,7 +178,8 @@ func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schem
 		return nil
 	}
 	return lines.Encode(statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Kinds.Words(),
-		s.Kinds.States(), schemas.VisibilityWord(s.Visibility), s.Version, s.UnsureSince, s.ShownAt, s.ErasedVersion})
+		s.Kinds.States(), schemas.VisibilityWord(s.Visibility), s.Version, s.UnsureSince, s.ShownAt, s.ErasedVersion,
+		json.RawMessage(s.Override.Text())})
 }
 
 // detectorSlack is how far the clock of a detector, which stamps the statuses, may be behind the brokers',

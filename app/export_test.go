@@ -40,7 +40,8 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 			&schemas.Transition{User: user, From: schemas.Offline, To: schemas.Online, At: at, LastSeen: at, LastActive: at, Cause: schemas.FirstBeat,
 				Device: 7, Kinds: schemas.SetOfKinds(schemas.Web), Visibility: schemas.Everyone, Version: 5, Policy: "p"},
 			&schemas.Transition{User: user, From: schemas.Online, To: schemas.Online, At: at + 1, LastSeen: at, LastActive: at,
-				Cause: schemas.VisibilityChange, Kinds: schemas.SetOfKinds(schemas.Web), Visibility: schemas.Nobody, Version: 6, Policy: "p"})
+				Cause: schemas.VisibilityChange, Kinds: schemas.SetOfKinds(schemas.Web), Visibility: schemas.Nobody, Version: 6, Policy: "p",
+				Override: schemas.Override{State: schemas.Invisible, Note: "<3", Hides: true}})
 	}
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: changes}))
 	must.Get(edges.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}, {User: 2, Follower: 3}}))(t)
@@ -51,7 +52,8 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 		if user != 1 {
 			return nil, nil //nolint:nilnil // there is none
 		}
-		return &schemas.Status{User: 1, State: schemas.Online, LastSeen: at + 5, Visibility: schemas.Nobody, Version: 6}, nil
+		return &schemas.Status{User: 1, State: schemas.Online, LastSeen: at + 5, Visibility: schemas.Nobody, Version: 6,
+			Override: schemas.Override{State: schemas.Invisible}}, nil
 	}
 	export := func(user schemas.UserID) string {
 		var out strings.Builder
@@ -60,9 +62,9 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	}
 	lines := strings.Split(export(1), "\n")
 	for i, want := range []string{
-		`{"type":"presence","user_id":"1","state":"online",`, `{"type":"change",`, `"cause":"visibility"`,
+		`{"type":"presence","user_id":"1","state":"online",`, `{"type":"change",`, `,"override":{"state":"invisible","note":"\u003c3","hides":true}}`,
 		`{"type":"status","user_id":"1","state":"online","since":null,"last_seen_at":"2025-11-21T04:40:00.005Z","last_active_at":null,` +
-			`"device_kinds":[],"kinds":{},"visibility":"nobody","version":"6"}`,
+			`"device_kinds":[],"kinds":{},"visibility":"nobody","version":"6","override":{"state":"invisible"}}`,
 		`{"type":"follower","user_id":"2"}`, `{"type":"follows","user_id":"3"}`, "",
 	} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {

@@ -29,7 +29,7 @@ const (
 
 // copyChangesSQL takes what appendCopy writes.
 const copyChangesSQL = `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state,
-	cause, visibility, device_kinds, event_id, policy_id, left_out) FROM STDIN (FORMAT binary)`
+	cause, visibility, device_kinds, event_id, policy_id, left_out, override) FROM STDIN (FORMAT binary)`
 
 // column is a column of values R in Postgres's binary form.
 type column[R any] struct {
@@ -57,6 +57,7 @@ var logColumns = []column[*schemas.Transition]{
 	}},
 	{textOID, func(b []byte, t *schemas.Transition) []byte { return appendText(b, t.Policy) }},
 	{int8OID, func(b []byte, t *schemas.Transition) []byte { return appendInt8(b, int64(t.LeftOut)) }},
+	{textOID, func(b []byte, t *schemas.Transition) []byte { return appendOverride(b, t.Override) }},
 }
 
 const eventIDLength = 27
@@ -71,6 +72,7 @@ var userColumns = []column[store.Update]{
 	{timestamptzOID, func(b []byte, u store.Update) []byte { return appendTime(b, u.LastActive) }},
 	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.Version)) }},
 	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.Hidden)) }},
+	{textOID, func(b []byte, u store.Update) []byte { return appendOverride(b, u.Override) }},
 }
 
 // bitsOf has three flags, the state's number in five bits, so that the server refuses one that it has
@@ -146,6 +148,14 @@ func appendTime(b []byte, m schemas.Millis) []byte {
 		return binary.BigEndian.AppendUint32(b, null)
 	}
 	return appendInstant(b, m)
+}
+
+// appendOverride is NULL for none.
+func appendOverride(b []byte, o schemas.Override) []byte {
+	if o.State == 0 {
+		return binary.BigEndian.AppendUint32(b, null)
+	}
+	return appendText(b, o.Text())
 }
 
 // appendInstant is the instant in microseconds since 2000.

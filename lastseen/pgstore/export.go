@@ -102,7 +102,7 @@ type entryReader struct {
 }
 
 func (r *entryReader) read(columns [][]byte) error {
-	const wanted = 14
+	const wanted = 15
 	if len(columns) != wanted {
 		return fmt.Errorf("a change has %d columns, want %d", len(columns), wanted)
 	}
@@ -135,7 +135,8 @@ func (r *entryReader) read(columns [][]byte) error {
 	if len(columns[11]) > 0 {
 		e.SetEvent(columns[11])
 	}
-	return nil
+	e.Override, err = schemas.OverrideOf(string(columns[14]))
+	return err
 }
 
 // wordIn is parse with a cache.

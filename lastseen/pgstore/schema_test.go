@@ -23,6 +23,19 @@ func TestPostgresKnowsTheWordOfEveryDeviceKind(t *testing.T) {
 	}
 }
 
+// A new cause needs one that adds it.
+func TestPostgresKnowsTheWordOfEveryCause(t *testing.T) {
+	t.Parallel()
+	rows := must.Get(newStore(t).pool.Query(t.Context(), `SELECT unnest(enum_range(NULL::presence_cause))::text`))(t)
+	want := []string{schemas.CauseWord(0)}
+	for _, cause := range schemas.Causes {
+		want = append(want, schemas.CauseWord(cause))
+	}
+	if words, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(words, want) {
+		t.Errorf("presence_cause is %q (%v), want %q", words, err, want)
+	}
+}
+
 func TestAStoreReportsWhetherThisProgramCanUseItsTables(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)

@@ -87,7 +87,7 @@ func (p *pipeline) Missed(context.Context, store.MissedQuery) (store.Missed, err
 	return store.Missed{}, errors.New("not here")
 }
 
-// statuses is the compacted topic: offline users with default visibility have a
+// statuses is the compacted topic: offline users with default visibility and no override have a
 // tombstone.
 func (p *pipeline) statuses(_ context.Context, _ int32, each func(schemas.Status) error) error {
 	p.during()
@@ -99,11 +99,12 @@ func (p *pipeline) statuses(_ context.Context, _ int32, each func(schemas.Status
 		}
 	}
 	for id, c := range p.users {
-		if _, ok := p.stated[id]; ok || id == p.lacks || c.State == schemas.Offline && c.Visibility == schemas.Everyone {
+		s := schemas.Status{User: c.User, State: c.State, Since: c.Since, LastSeen: c.LastSeen, LastActive: c.LastActive,
+			Kinds: c.Kinds, Visibility: c.Visibility, Version: c.Version, Override: c.Override}
+		if _, ok := p.stated[id]; ok || id == p.lacks || s.Absent() {
 			continue
 		}
-		if err := each(schemas.Status{User: c.User, State: c.State, Since: c.Since, LastSeen: c.LastSeen, LastActive: c.LastActive,
-			Kinds: c.Kinds, Visibility: c.Visibility, Version: c.Version}); err != nil {
+		if err := each(s); err != nil {
 			return err
 		}
 	}
@@ -150,7 +151,7 @@ func (p *pipeline) wantRight(t *testing.T, stale bool) {
 			t.Fatalf("user %d: stale since %v", id, got.StaleSince)
 		}
 		if (got.State == nil) != (want.State == nil) || got.State != nil && *got.State != *want.State || got.Version != want.Version ||
-			got.Since != want.Since {
+			got.Since != want.Since || got.DND != want.DND {
 			t.Fatalf("user %d is %+v, want %+v", id, got, want)
 		}
 	}

@@ -39,12 +39,15 @@ func (s *Server) push(ctx context.Context, request *http.Request, header http.He
 	}
 	s.reader.addUnsure(ctx, users.ids, answers)
 	return users.answer(answers, header, func(body []byte, a *answer) []byte {
-		if known > 0 && a.usesAnother() {
+		if known > 0 && a.usesAnother() || a.seen && a.stale == 0 && a.dnd() {
 			return append(body, `"hold"`...)
 		}
 		return append(body, `"send"`...)
 	}), nil
 }
+
+// dnd reports whether the user does not want to be disturbed, and others may know it.
+func (a *answer) dnd() bool { return !a.hidden() && a.Override.State == schemas.DoNotDisturb }
 
 // usesAnother reports whether others see, and can rely on it, that the user uses a device that is not mobile.
 func (a *answer) usesAnother() bool {

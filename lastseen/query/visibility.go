@@ -32,6 +32,22 @@ type visibilityAnswer struct {
 // visibility answers GET /presence/{user_id}/visibility to the user and to administrators. To others
 // it is null, whoever the user is: nothing is read, so nothing is revealed.
 func (s *Server) visibility(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
+	var answer visibilityAnswer
+	known, err := s.ofOwn(ctx, request, header, &answer.NamedUser)
+	if err == nil && known != nil {
+		visibility := schemas.KnownVisibility(known.Visibility)
+		if known.Override.Hides {
+			visibility = schemas.Everyone
+		}
+		word := schemas.VisibilityWord(visibility)
+		answer.Visibility = &word
+	}
+	return mustJSON(answer), err
+}
+
+// ofOwn is what is known of the user of a request, for the user and for administrators; nil for others. It fills in
+// called.
+func (s *Server) ofOwn(ctx context.Context, request *http.Request, header http.Header, called *schemas.NamedUser) (*answer, error) {
 	q, err := s.ask(request)
 	if err != nil {
 		return nil, err
@@ -40,21 +56,25 @@ func (s *Server) visibility(ctx context.Context, request *http.Request, header h
 	if err != nil {
 		return nil, err
 	}
-	answer := visibilityAnswer{NamedUser: q.users.Called(id, name).Shown()}
+	*called = q.users.Called(id, name).Shown()
 	if !s.viewerOf(request).seesHidden(id) {
-		return mustJSON(answer), nil
+		return nil, nil
 	}
 	answers, err := s.reader.read(ctx, []schemas.UserID{id})
 	if err != nil {
 		return nil, err
 	}
-	visibility := schemas.KnownVisibility(answers[0].Visibility)
+	known := answers[0]
+	known.User = id
 	answers[0].Visibility = schemas.Everyone // to the viewer
 	if len(s.reader.strangers(ctx, []schemas.Name{name}, answers)) > 0 {
-		return mustJSON(answer), nil
+		return nil, nil
 	}
 	setStale(header, answers)
-	word := schemas.VisibilityWord(visibility)
-	answer.Visibility = &word
-	return mustJSON(answer), nil
+	if known.Override.State != 0 { // Redis has no more than that
+		stored, err := s.durable.Users(ctx, []schemas.UserID{id})
+		known.Override = stored[id].Override
+		return &known, err
+	}
+	return &known, nil
 }

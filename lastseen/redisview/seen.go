@@ -45,7 +45,7 @@ const seenLifetime = 15 * time.Minute
 
 // A Seen is stored as text of fixed width, numbers in hexadecimal, like an entry (value.go):
 //
-//	1 format "1" | 16 version | 12 at | 8 interval
+//	1 format "2" | 16 version | 12 at | 8 interval
 //	| of each device: 8 id | 1 kind | 1 state | 12 since | 12 last heartbeat
 const (
 	seenAt       = 1 + 16

@@ -38,7 +38,7 @@ local written = 0
 local held = redis.call('MGET', unpack(KEYS))
 for i = 1, #KEYS / 2 do
   local entry, old, new = held[2 * i - 1], held[2 * i], ARGV[1 + i]
-  if old and string.sub(old, 1, 1) ~= '1' then
+  if old and string.sub(old, 1, 1) ~= '2' then
     old = false -- a format of another time
   end
   local newer = old and get(old, AT) >= get(new, AT)

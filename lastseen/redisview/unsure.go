@@ -22,7 +22,7 @@ type Unsure struct {
 // stay present while the pipeline works.
 const unsureLifetime = time.Hour
 
-// An Unsure is stored as text of fixed width, in hexadecimal: 1 format "1" | 16 version | 12 since.
+// An Unsure is stored as text of fixed width, in hexadecimal: 1 format "2" | 16 version | 12 since.
 const (
 	unsureSince  = 1 + 16
 	unsureLength = unsureSince + 12

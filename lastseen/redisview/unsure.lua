@@ -16,7 +16,7 @@ for i = 1, #KEYS / 2 do
   local old = redis.call('GET', KEYS[2 * i])
   -- By a newer entry the user has changed since: what was unsure before is over.
   for _, value in ipairs({held[2 * i - 1] or '', old or ''}) do
-    if string.sub(value, 1, 1) == '1' and string.sub(value, VERSION_FIRST, VERSION_LAST) > version then newer = true end
+    if string.sub(value, 1, 1) == '2' and string.sub(value, VERSION_FIRST, VERSION_LAST) > version then newer = true end
   end
   if not newer then
     -- The end stays as long as a begin would, so that an older begin that comes again stays out.

@@ -32,11 +32,12 @@ func (e Entry) Complete() bool {
 // compare versions and epochs as text (Lua's numbers would round them) and copy fields by
 // position:
 //
-//	1 format "1" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
-//	| 1 visibility, or "0" for an erased user | 4 device kinds | 12 last seen | 12 last active
+//	1 format "2" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
+//	| 1 visibility, or "0" for an erased user | 4 device kinds | 1 state of the override
+//	| 12 last seen | 12 last active
 //	| in text mode, once the name is known: tenant | 1 byte 0 | name
 const (
-	format      = '1'
+	format      = '2'
 	erasedMark  = '0'
 	versionEnd  = 1 + 16
 	epochEnd    = versionEnd + 12
@@ -45,7 +46,8 @@ const (
 	stateEnd    = hiddenEnd + 1
 	seenByEnd   = stateEnd + 1
 	kindsEnd    = seenByEnd + 4
-	lastSeenEnd = kindsEnd + 12
+	overrideEnd = kindsEnd + 1
+	lastSeenEnd = overrideEnd + 12
 	valueLength = lastSeenEnd + 12 // without a name
 	maxTail     = schemas.MaxTenant + 1 + schemas.MaxName
 )
@@ -87,6 +89,7 @@ func appendValue(dst []byte, e Entry) []byte {
 		dst = appendHex(dst, int64(schemas.KnownVisibility(e.Visibility)), 1)
 	}
 	dst = appendHex(dst, int64(e.Kinds), 4)
+	dst = appendHex(dst, int64(e.Override.State), 1)
 	dst = appendHex(dst, int64(e.LastSeen), 12)
 	return appendHex(dst, int64(e.LastActive), 12)
 }
@@ -115,16 +118,17 @@ func parseValue(user schemas.UserID, stored string) Entry {
 	var space [valueLength]byte
 	copy(space[:], stored)
 	text, bad := space[:], uint64(0)
-	small := hex8(text[hiddenEnd:], &bad) >> 8 // six digits: state, visibility, device kinds
+	small := hex8(text[hiddenEnd:], &bad) >> 4 // seven digits: state, visibility, device kinds, override
 	e := Entry{Found: true, NameSum: sum, Epoch: hex12(text[versionEnd:], &bad), Current: schemas.Current{
 		User:       user,
 		Version:    schemas.Version(hex16(text[1:], &bad)),
 		Since:      schemas.Millis(hex12(text[epochEnd:], &bad)),
 		Hidden:     schemas.Version(hex16(text[sinceEnd:], &bad)),
-		State:      schemas.State(small >> 20),
-		Visibility: schemas.Visibility(small >> 16 & 0xf),
-		Kinds:      schemas.KindSet(small),
-		LastSeen:   schemas.Millis(hex12(text[kindsEnd:], &bad)),
+		State:      schemas.State(small >> 24),
+		Visibility: schemas.Visibility(small >> 20 & 0xf),
+		Kinds:      schemas.KindSet(small >> 4),
+		Override:   schemas.Override{State: schemas.OverrideState(small & 0xf)},
+		LastSeen:   schemas.Millis(hex12(text[overrideEnd:], &bad)),
 		LastActive: schemas.Millis(hex12(text[lastSeenEnd:], &bad)),
 	}}
 	if e.Erased = text[stateEnd] == erasedMark; e.Erased {

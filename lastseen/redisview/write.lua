@@ -13,8 +13,8 @@
 -- Returns how many were written.
 
 local VERSION, EPOCH, SINCE, HIDDEN = {2, 17}, {18, 29}, {30, 41}, {42, 57}
-local SEEN, ACTIVE = {64, 75}, {76, 87}
-local LENGTH = 87 -- without a name
+local SEEN, ACTIVE = {65, 76}, {77, 88}
+local LENGTH = 88 -- without a name
 local NO_SINCE, NOT_HIDDEN = string.rep('0', 12), string.rep('0', 16)
 local OFFLINE_VISIBLE, ERASED = '11', '10'
 
@@ -36,7 +36,7 @@ local results = {} -- of the keys that are written, by key
 for i, key in ipairs(KEYS) do
   local new, flags = ARGV[2 * i], ARGV[2 * i + 1]
   local old = results[key] or held[i]
-  if old and (#old < LENGTH or string.sub(old, 1, 1) ~= '1') then
+  if old and (#old < LENGTH or string.sub(old, 1, 1) ~= '2') then
     old = false -- a format of another time
   end
 

@@ -44,7 +44,11 @@ type changed struct {
 	Visibility string   `parquet:"visibility,dict"`
 	Policy     string   `parquet:"policy_id,dict"`
 	LeftOut    int64    `parquet:"left_out"`
+	Override   document `parquet:"override,optional"`
 }
+
+// document is JSON, null if it is empty: a value of JSON lines, and a text in other formats.
+type document string
 
 // stateRow is what was in force of a user.
 type stateRow struct {
@@ -67,6 +71,7 @@ type inForce struct {
 	Active     []string `parquet:"active_kinds,list,dict"`
 	Visibility string   `parquet:"visibility,dict"`
 	Version    int64    `parquet:"version" json:",string"`
+	Override   document `parquet:"override,optional"`
 }
 
 type sessionRow struct {
@@ -166,6 +171,7 @@ func changedOf(e *store.Entry) changed {
 		From: schemas.StateWord(e.From), To: schemas.StateWord(e.To), Cause: schemas.CauseWord(e.Cause), Device: int64(e.Device),
 		Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()], LastSeen: int64(e.LastSeen),
 		LastActive: int64(e.LastActive), Visibility: schemas.VisibilityWord(e.Visibility), Policy: e.Policy, LeftOut: int64(e.LeftOut),
+		Override: document(e.Override.Text()),
 	}
 }
 
@@ -187,11 +193,11 @@ func inForceOf(e *store.Entry) inForce {
 	return inForce{
 		State: schemas.StateWord(e.To), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
 		LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds.Present()], Active: kindWords[e.Kinds.Active()],
-		Visibility: schemas.VisibilityWord(e.Visibility), Version: int64(e.Version),
+		Visibility: schemas.VisibilityWord(e.Visibility), Version: int64(e.Version), Override: document(e.Override.Text()),
 	}
 }
 
-// SessionWriter writes sessions in a format to w.
+// SessionWriter writes sessions in a format to w. They are of what others see, whatever the override.
 func SessionWriter(columns Columns, format Format, w io.Writer) Writer[Session] {
 	if columns == Named {
 		return newWriter(format, w, func(s *Session, row *namedSession) {

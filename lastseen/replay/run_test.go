@@ -154,23 +154,28 @@ func TestLinesAreWhatStandardReadersUnderstand(t *testing.T) {
 	changes := entries(5, 9, 40)
 	changes[3].Policy = "a \"quoted\",\npolicy\u2028"
 	changes[3].LeftOut = 7
+	changes[3].Override = schemas.Override{State: schemas.DoNotDisturb, Until: 1763700000123, Note: "=\"lunch\",\n"}
+	changes[4].Override = schemas.Override{}
 	changes[4].Kinds, changes[4].Device, changes[4].LastSeen, changes[4].LastActive = 0, 0, 0, 0
 	for line := range bytes.Lines(written(t, JSONL, changes)) {
 		var row struct {
 			schemas.Presence
-			LeftOut *uint32        `json:"left_out"`
-			At      schemas.Millis `json:"changed_at"`
-			Policy  string         `json:"policy_id"`
-			Device  *int           `json:"device_id"`
-			Devices []string       `json:"device_kinds"`
+			LeftOut  *uint32        `json:"left_out"`
+			At       schemas.Millis `json:"changed_at"`
+			Policy   string         `json:"policy_id"`
+			Device   *int           `json:"device_id"`
+			Devices  []string       `json:"device_kinds"`
+			Override json.RawMessage
 		}
 		must.Do(t, json.Unmarshal(line, &row))
-		if row.UserID == 0 || row.Version == "0" || row.At == 0 || row.Policy == "" || row.LeftOut == nil {
+		if row.UserID == 0 || row.Version == "0" || row.At == 0 || row.Policy == "" || row.LeftOut == nil ||
+			*row.LeftOut == 7 && string(row.Override) != changes[3].Override.Text() {
 			t.Errorf("read as %+v", row)
 		}
 	}
 	rows := must.Get(csv.NewReader(bytes.NewReader(written(t, CSV, changes))).ReadAll())(t)
-	if len(rows) != len(changes)+1 || rows[4][13] != changes[3].Policy || rows[4][14] != "7" || rows[5][7]+rows[5][8] != "" || rows[5][10] != "" {
+	if len(rows) != len(changes)+1 || rows[4][13] != changes[3].Policy || rows[4][14] != "7" || rows[5][7]+rows[5][8] != "" ||
+		rows[4][15] != changes[3].Override.Text() || rows[5][15] != "" || rows[5][10] != "" {
 		t.Errorf("%d rows of CSV, %v, %v", len(rows), rows[4], rows[5])
 	}
 }

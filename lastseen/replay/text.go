@@ -43,7 +43,7 @@ type column struct {
 	quote    string // around numbers and instants
 	instant  bool
 	optional bool // 0 is null
-	field    any  // points to the row's field: *int64, *string, **string, *[]string or *bool
+	field    any  // points to the row's field: *int64, *string, *document, **string, *[]string or *bool
 }
 
 func newLineWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) *lineWriter[R, P] {
@@ -91,6 +91,15 @@ func (l *lineWriter[R, P]) Write(value *R) error {
 		switch field := c.field.(type) {
 		case *string:
 			b = appendText(b, *field, l.json)
+		case *document:
+			switch {
+			case *field == "" && l.json:
+				b = append(b, "null"...)
+			case l.json:
+				b = append(b, *field...)
+			default:
+				b = appendText(b, string(*field), false)
+			}
 		case **string:
 			switch {
 			case *field != nil:

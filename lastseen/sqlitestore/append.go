@@ -59,7 +59,8 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	for _, t := range edges.Logged(changes) {
 		if _, err := change.ExecContext(ctx, int64(t.User), int64(t.At), int64(t.Version), t.EventID().String(),
 			schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility),
-			orNull(int64(t.Device)), int64(t.Kinds), orNull(int64(t.LastSeen)), orNull(int64(t.LastActive)), t.Policy, int64(t.LeftOut)); err != nil {
+			orNull(int64(t.Device)), int64(t.Kinds), orNull(int64(t.LastSeen)), orNull(int64(t.LastActive)), t.Policy, int64(t.LeftOut),
+			orNull(t.Override.Text())); err != nil {
 			return err
 		}
 	}
@@ -67,7 +68,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	for _, u := range store.Fold(changes) {
 		if _, err := user.ExecContext(ctx, int64(u.User), schemas.StateWord(u.State), int64(u.Since), orNull(int64(u.LastSeen)),
 			orNull(int64(u.LastActive)), int64(u.Kinds), schemas.VisibilityWord(u.Visibility), int64(u.Version), int64(u.Hidden),
-			u.SinceKnown, u.HiddenKnown); err != nil {
+			u.SinceKnown, u.HiddenKnown, orNull(u.Override.Text())); err != nil {
 			return err
 		}
 	}

@@ -125,16 +125,19 @@ func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 func entries(ctx context.Context, from queries, found func(*store.Entry) error, query string, arguments ...any) error {
 	return from.Each(ctx, func(row store.Row) (err error) {
 		var e store.Entry
-		var was, is, cause, visibility string
+		var was, is, cause, visibility, override string
 		var event sql.RawBytes
 		if err := row.Scan(&e.User, &e.At, &e.Version, &e.Device, &e.LastSeen, &e.LastActive, &was, &is, &cause, &visibility, &e.Kinds,
-			&event, &e.Policy, &e.LeftOut); err != nil {
+			&event, &e.Policy, &e.LeftOut, &override); err != nil {
 			return err
 		}
 		if err := store.ParseWords(&e.Transition, was, is, cause); err != nil {
 			return err
 		}
 		if e.Visibility, err = schemas.ParseVisibility("visibility", visibility); err != nil {
+			return err
+		}
+		if e.Override, err = schemas.OverrideOf(override); err != nil {
 			return err
 		}
 		if len(event) > 0 {

@@ -69,7 +69,8 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 // it if it says the same. (If it does not have some changes that cancelled one another out, they are listed later.)
 func Has(row, c schemas.Current) bool {
 	return row.Version >= c.Version ||
-		!c.Version.OfChange() && row.Version != 0 && row.State == c.State && row.Visibility == c.Visibility
+		!c.Version.OfChange() && row.Version != 0 && row.State == c.State && row.Visibility == c.Visibility &&
+			row.Override.State == c.Override.State
 }
 
 // ByUser returns the changes ordered by user, those of one user as they were.
@@ -168,8 +169,8 @@ func (u Update) Onto(c schemas.Current) schemas.Current {
 
 // RedactHidden removes from a page of visible changes, newest first, what happened while the user
 // hid: after a show, no time is before it, and a show reveals neither the state before it nor the
-// number of changes left out. shown returns the instant of the last show after one instant and up
-// to another, or 0.
+// number of changes left out. Of overrides stays what others may know. shown returns the instant of the last show
+// after one instant and up to another, or 0.
 func RedactHidden(changes []*schemas.Transition, shown func(after, through schemas.Millis) (schemas.Millis, error)) error {
 	if len(changes) == 0 {
 		return nil
@@ -184,6 +185,7 @@ func RedactHidden(changes []*schemas.Transition, shown func(after, through schem
 			show, t.From, t.LeftOut = t.At, t.To, 0
 		}
 		t.LastSeen, t.LastActive = max(t.LastSeen, show), max(t.LastActive, show)
+		t.HideOverride()
 	}
 	return nil
 }

@@ -24,12 +24,15 @@ func topicOrNull(topic schemas.TopicID) *string {
 
 // scanCurrent reads a user with the columns of users.sql.
 func scanCurrent(row Row) (c schemas.Current, err error) {
-	var state, visibility string
+	var state, visibility, override string
 	if err := row.Scan((*int64)(&c.User), &state, (*int64)(&c.Since), (*int64)(&c.LastSeen), (*int64)(&c.LastActive),
-		(*uint16)(&c.Kinds), &visibility, (*int64)(&c.Version), (*int64)(&c.Hidden)); err != nil {
+		(*uint16)(&c.Kinds), &visibility, (*int64)(&c.Version), (*int64)(&c.Hidden), &override); err != nil {
 		return c, err
 	}
 	if c.State, err = schemas.ParseState("state", state); err != nil {
+		return c, err
+	}
+	if c.Override, err = schemas.OverrideOf(override); err != nil {
 		return c, err
 	}
 	c.Visibility, err = schemas.ParseVisibility("visibility", visibility)
@@ -43,10 +46,14 @@ func scanName(row Row) (n schemas.UserName, err error) {
 
 // scanChange reads a change of a visible user with the columns of history.sql.
 func scanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
-	var from, to, cause string
+	var from, to, cause, override string
 	t := &schemas.Transition{User: user, Visibility: schemas.Everyone}
 	if err := row.Scan((*int64)(&t.At), (*int64)(&t.Version), (*uint32)(&t.Device), (*int64)(&t.LastSeen), (*int64)(&t.LastActive),
-		&from, &to, &cause, (*uint16)(&t.Kinds), &t.Policy, &t.LeftOut); err != nil {
+		&from, &to, &cause, (*uint16)(&t.Kinds), &t.Policy, &t.LeftOut, &override); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.Override, err = schemas.OverrideOf(override); err != nil {
 		return nil, err
 	}
 	return t, ParseWords(t, from, to, cause)

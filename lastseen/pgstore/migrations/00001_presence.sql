@@ -5,7 +5,7 @@ CREATE TYPE presence_state AS ENUM ('offline', 'away', 'online');
 CREATE TYPE presence_visibility AS ENUM ('everyone', 'nobody');
 -- "unspecified" is what a program writes for a cause of a newer one.
 CREATE TYPE presence_cause AS ENUM ('unspecified', 'first_beat', 'active_again', 'idle', 'silent', 'bye', 'gateway_lost',
-    'devices', 'visibility', 'gateway_drained', 'device_evicted', 'erased');
+    'devices', 'visibility', 'gateway_drained', 'device_evicted', 'erased', 'override_set', 'override_over');
 
 CREATE TABLE user_presence (
     user_id        BIGINT PRIMARY KEY,
@@ -16,12 +16,14 @@ CREATE TABLE user_presence (
     hidden         BIGINT NOT NULL,
     state          presence_state NOT NULL,
     visibility     presence_visibility NOT NULL,
-    device_kinds   SMALLINT NOT NULL
+    device_kinds   SMALLINT NOT NULL,
+    override       TEXT
 ) WITH (fillfactor = 80); -- room for updates in place: every column but the key changes
 
 COMMENT ON TABLE user_presence IS 'The newest known of every user ever seen. Answers for others must respect visibility.';
 COMMENT ON COLUMN user_presence.hidden IS 'The version of the change by which the user hid; 0 while visible.';
 COMMENT ON COLUMN user_presence.device_kinds IS 'Bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other, and 256 times that of those in use; see presence_device_kinds() and presence_active_kinds().';
+COMMENT ON COLUMN user_presence.override IS 'What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know "state" alone.';
 
 -- user_id, at and version determine event_id (it is a hash of user and version,
 -- with at as its time), so the primary key makes rows unique by event id and is
@@ -41,11 +43,13 @@ CREATE TABLE status_changes (
     event_id       TEXT COLLATE "C" NOT NULL,
     policy_id      TEXT NOT NULL,
     left_out       BIGINT NOT NULL DEFAULT 0,
+    override       TEXT,
     PRIMARY KEY (user_id, at, version)
 ) PARTITION BY RANGE (at);
 
 COMMENT ON TABLE status_changes IS 'The audit log: every published change, partitioned by UTC day.';
 COMMENT ON COLUMN status_changes.left_out IS 'How many changes of the user since the row before were not published, because there were too many in a short time.';
+COMMENT ON COLUMN status_changes.override IS 'The override from the change on, as in user_presence.';
 
 -- Catches what has no day of its own yet, so that a write never fails for want of one.
 CREATE TABLE status_changes_default PARTITION OF status_changes DEFAULT;

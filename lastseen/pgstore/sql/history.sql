@@ -2,7 +2,7 @@
 -- the pair says, so that the planner excludes days.
 SELECT (extract(epoch FROM at) * 1000)::bigint, version, coalesce(device_id, 0),
        coalesce((extract(epoch FROM last_seen_at) * 1000)::bigint, 0), coalesce((extract(epoch FROM last_active_at) * 1000)::bigint, 0),
-       from_state::text, to_state::text, cause::text, device_kinds, policy_id, left_out
+       from_state::text, to_state::text, cause::text, device_kinds, policy_id, left_out, coalesce(override, '')
 FROM status_changes
 WHERE user_id = $1
   AND at >= $2

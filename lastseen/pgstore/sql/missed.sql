@@ -8,7 +8,7 @@ SELECT c.user_id,
                    AND s.cause = 'visibility' AND s.visibility = 'everyone'), 0),
        (extract(epoch FROM c.at) * 1000)::bigint, c.version, coalesce(c.device_id, 0),
        coalesce((extract(epoch FROM c.last_seen_at) * 1000)::bigint, 0), coalesce((extract(epoch FROM c.last_active_at) * 1000)::bigint, 0),
-       c.from_state::text, c.to_state::text, c.cause::text, c.device_kinds, c.policy_id, c.left_out
+       c.from_state::text, c.to_state::text, c.cause::text, c.device_kinds, c.policy_id, c.left_out, coalesce(c.override, '')
 FROM unnest($1::bigint[], $2::bigint[]) AS asked (user_id, after)
 JOIN user_presence p ON p.user_id = asked.user_id AND p.visibility = 'everyone' AND p.version > asked.after
 CROSS JOIN LATERAL (

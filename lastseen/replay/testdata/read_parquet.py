@@ -22,12 +22,13 @@ assert lost > 0, "no change without a device"
 duckdb.sql("SET TimeZone = 'UTC'")
 columns = """event_id, user_id::BIGINT, version::BIGINT, epoch_ms(changed_at::TIMESTAMPTZ), from_state, to_state, cause, device_id::BIGINT,
     epoch_ms(last_seen_at::TIMESTAMPTZ), epoch_ms(last_active_at::TIMESTAMPTZ), visibility, policy_id"""
-parquet = duckdb.sql(f"SELECT {columns}, array_to_string(device_kinds, '|') FROM '{where}/changes.parquet'").fetchall()
-csv = duckdb.sql(f"SELECT {columns}, coalesce(device_kinds, '') FROM read_csv('{where}/changes.csv')").fetchall()
-jsonl = duckdb.sql(f"SELECT {columns}, array_to_string(device_kinds, '|') FROM read_json('{where}/changes.jsonl')").fetchall()
+parquet = duckdb.sql(f"SELECT {columns}, array_to_string(device_kinds, '|'), override->>'state' FROM '{where}/changes.parquet'").fetchall()
+csv = duckdb.sql(f"SELECT {columns}, coalesce(device_kinds, ''), override->>'state' FROM read_csv('{where}/changes.csv')").fetchall()
+jsonl = duckdb.sql(f"SELECT {columns}, array_to_string(device_kinds, '|'), override.state FROM read_json('{where}/changes.jsonl')").fetchall()
 assert len(parquet) == table.num_rows == 3000, len(parquet)
 assert parquet == csv, next((a, b) for a, b in zip(parquet, csv) if a != b)
 assert parquet == jsonl, next((a, b) for a, b in zip(parquet, jsonl) if a != b)
+assert {row[-1] for row in parquet} == {"dnd", "away", "invisible", None}
 assert [row[2] for row in parquet] == table["version"].to_pylist()
 
 one = duckdb.sql(f"SELECT user_id, device_kind, duration_ms, still_open FROM '{where}/sessions.parquet'").fetchall()

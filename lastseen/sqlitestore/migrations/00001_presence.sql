@@ -11,7 +11,10 @@ CREATE TABLE user_presence (
     device_kinds   INTEGER NOT NULL, -- bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other, and 256 times that of those in use
     visibility     TEXT NOT NULL,
     version        INTEGER NOT NULL,
-    hidden         INTEGER NOT NULL  -- version of the change by which the user hid, 0 while visible
+    hidden         INTEGER NOT NULL, -- version of the change by which the user hid, 0 while visible
+    -- What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know
+    -- "state" alone.
+    override       TEXT
 ) STRICT;
 
 -- user_id, at and version determine event_id (it is a hash of user and version,
@@ -34,6 +37,7 @@ CREATE TABLE status_changes (
     -- How many changes of the user since the row before were not published, because there were too many in a
     -- short time.
     left_out       INTEGER NOT NULL DEFAULT 0,
+    override       TEXT, -- from the change on, as in user_presence
     PRIMARY KEY (user_id, at, version)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,6 +1,6 @@
 -- A page of a user's changes, newest first.
 SELECT at, version, coalesce(device_id, 0), coalesce(last_seen_at, 0), coalesce(last_active_at, 0), from_state, to_state, cause,
-       device_kinds, policy_id, left_out
+       device_kinds, policy_id, left_out, coalesce(override, '')
 FROM status_changes
 WHERE user_id = ?1
   AND at >= ?2

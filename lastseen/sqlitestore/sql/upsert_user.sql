@@ -2,8 +2,8 @@
 -- seen and last active never go back (store.Update.Onto). An imported row has version 0: the first
 -- change replaces it.
 INSERT INTO user_presence
-    (user_id, state, since, last_seen_at, last_active_at, device_kinds, visibility, version, hidden)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+    (user_id, state, since, last_seen_at, last_active_at, device_kinds, visibility, version, hidden, override)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?12)
 ON CONFLICT (user_id) DO UPDATE SET
     state          = excluded.state,
     since          = CASE WHEN ?10 OR version = 0 THEN excluded.since ELSE since END,
@@ -13,5 +13,6 @@ ON CONFLICT (user_id) DO UPDATE SET
     device_kinds   = excluded.device_kinds,
     visibility     = excluded.visibility,
     version        = excluded.version,
-    hidden         = CASE WHEN ?11 OR hidden = 0 THEN excluded.hidden ELSE hidden END
+    hidden         = CASE WHEN ?11 OR hidden = 0 THEN excluded.hidden ELSE hidden END,
+    override       = excluded.override
 WHERE version < excluded.version

@@ -43,32 +43,55 @@ func makeLog(users, length int, choose func(name string, n int) int) []*schemas.
 
 // next is a change that can follow c.
 func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func(string, int) int) *schemas.Transition {
+	over := c.Override
+	is, hides := max(c.State, schemas.Offline), c.Visibility == schemas.Nobody && !over.Hides
+	if over.State == schemas.SetAway {
+		is = over.Automatic
+	}
+	was := is
 	t := &schemas.Transition{
 		User: user, From: max(c.State, schemas.Offline), At: at, LastSeen: at - 11, LastActive: at - 1013,
 		Kinds: schemas.SetOfKinds(schemas.DeviceKind(1 + choose("kind", len(schemas.Kinds)))).
-			As(schemas.States[choose("active", 3)]), Visibility: schemas.KnownVisibility(c.Visibility),
+			As(schemas.States[choose("active", 3)]), Visibility: schemas.Everyone,
 		Device: schemas.DeviceID(choose("device", 3)), Policy: "p-1", LeftOut: uint32(choose("left out", 3)),
 	}
-	t.To = t.From
-	switch choose("what", 4) {
+	switch choose("what", 5) {
 	case 0:
-		t.Cause = schemas.VisibilityChange
-		t.Visibility = schemas.Nobody
-		if c.Visibility == schemas.Nobody {
-			t.Visibility = schemas.Everyone
-		}
+		hides, t.Cause = !hides, schemas.OverrideSet // unless the visibility changes; see below
 	case 1:
 		t.Cause = []schemas.Cause{schemas.DevicesChanged, schemas.DeviceEvicted}[choose("evicted", 2)]
 	case 2:
-		t.Cause, t.To = []schemas.Cause{schemas.Silent, schemas.GatewayDrained}[choose("drained", 2)], schemas.Offline
-		if t.From == schemas.Offline {
-			t.Cause, t.To = schemas.FirstBeat, schemas.Away
+		t.Cause, is = []schemas.Cause{schemas.Silent, schemas.GatewayDrained}[choose("drained", 2)], schemas.Offline
+		if was == schemas.Offline {
+			t.Cause, is = schemas.FirstBeat, schemas.Away
+		}
+	case 3:
+		t.Cause, is = schemas.ActiveAgain, schemas.Online
+		if was == schemas.Online {
+			t.Cause, is = schemas.Idle, schemas.Away
 		}
 	default:
-		t.Cause, t.To = schemas.ActiveAgain, schemas.Online
-		if t.From == schemas.Online {
-			t.Cause, t.To = schemas.Idle, schemas.Away
+		over = schemas.Override{State: schemas.OverrideState(choose("override", 4)),
+			Until: (at + 999) * schemas.Millis(choose("ends", 2)), Note: []string{"", "<\"ü\n\u2028>"}[choose("note", 2)]}
+		if over.State == c.Override.State {
+			over.State = (over.State + 1) % 4
 		}
+		if t.Cause = schemas.OverrideSet; over.State == 0 {
+			over, t.Cause = schemas.Override{}, schemas.OverrideOver
+		}
+	}
+	over.Automatic, over.Hides = 0, over.State == schemas.Invisible && !hides
+	if over.State == schemas.SetAway {
+		over.Automatic = is
+	}
+	if hides || over.State == schemas.Invisible {
+		t.Visibility = schemas.Nobody
+	}
+	if t.Visibility != schemas.KnownVisibility(c.Visibility) {
+		t.Cause = schemas.VisibilityChange
+	}
+	if t.To, t.Override = over.Shown(is), over; t.To != is {
+		t.Kinds = t.Kinds.As(t.To)
 	}
 	return t
 }

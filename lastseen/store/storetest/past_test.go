@@ -135,7 +135,8 @@ func wantTrue(t *testing.T, at, begins schemas.Millis, written []*schemas.Transi
 		if want == nil || is.To != want.To || is.Visibility != want.Visibility {
 			t.Errorf("at %s, of a log from %s on, user %d is told as\n%+v, was\n%+v", at, begins, user, is.Transition, want)
 		} else if kept := want.At >= begins; kept && want.To != schemas.Offline && (is.At != want.At || is.Version != want.Version ||
-			is.Kinds != want.Kinds || is.LastSeen != want.LastSeen || is.LastActive != want.LastActive) {
+			is.Kinds != want.Kinds || is.Override != want.Override || is.LastSeen != want.LastSeen ||
+			is.LastActive != want.LastActive) {
 			t.Errorf("at %s user %d is told as\n%+v, was\n%+v", at, user, is.Transition, *want)
 		}
 	}

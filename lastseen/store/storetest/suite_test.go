@@ -83,6 +83,8 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"an import counts until a user has a version":                        importCounts,
 		"an import stores names, but not those of erased users":              importNames,
 		"a cut log gives the sessions of all changes":                        sessionsOfACutLog,
+		"an override is kept until its end, and others know its state alone": overridesAreKept,
+		"an override is known as of an instant, also of an offline user":     overridesOfThePast,
 	} {
 		for kind, open := range stores {
 			t.Run(kind+": "+name, func(t *testing.T) {
