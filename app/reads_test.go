@@ -165,3 +165,34 @@ func TestEvery50IdsOfABatchCountAsARequest(t *testing.T) {
 		}
 	}
 }
+
+func TestTheUserAndAdministratorsReadAnOverrideAndOthersOnlyWhatItShows(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 0 })
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	beatUntilSeen(t, host, admin, owner)
+	for _, c := range []struct{ asked, others, override, visibility string }{
+		{`{"state":"away","until":"2099-12-31T17:00:00.000Z","note":"à table"}`, `"away"`, `,"automatic":"online"`, "everyone"},
+		{`{"state":"invisible"}`, `null`, "", "everyone"},
+	} {
+		if status, _, text := send(t, host, http.MethodPut, "/presence/"+owner+"/override", c.asked, admin); status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+		eventually(t, "others see "+c.others, func() bool {
+			_, _, text := ask(t, host, "/presence/batch?user_ids="+owner, reader(t, friend))
+			return text == `{"43":`+c.others+`}`
+		})
+		for who, want := range map[string][2]string{
+			reader(t, owner):    {`{"user_id":"43","override":` + c.asked + c.override + `}`, `{"user_id":"43","visibility":"` + c.visibility + `"}`},
+			admin:               {`{"user_id":"43","override":` + c.asked + c.override + `}`, `{"user_id":"43","visibility":"` + c.visibility + `"}`},
+			reader(t, stranger): {`{"user_id":"43","override":null}`, `{"user_id":"43","visibility":null}`},
+		} {
+			for i, path := range []string{"override", "visibility"} {
+				eventually(t, "the "+path+" is "+want[i], func() bool {
+					_, _, text := ask(t, host, "/presence/"+owner+"/"+path, who)
+					return strings.TrimSpace(text) == want[i]
+				})
+			}
+		}
+	}
+}

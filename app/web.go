@@ -20,7 +20,7 @@ func allowOrigins(origins []string, endpoints http.Handler) http.Handler {
 	}
 	return cors.New(cors.Options{
 		AllowOriginFunc: func(origin string) bool { return socket.MatchesOrigin(origins, origin) },
-		AllowedMethods:  []string{http.MethodGet, http.MethodPost, http.MethodPut},
+		AllowedMethods:  []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete},
 		AllowedHeaders:  []string{"Authorization", "Content-Type", "Content-Encoding", "Last-Event-ID"},
 		ExposedHeaders:  []string{"Retry-After", "Stale-Since"},
 		MaxAge:          preflightFor,

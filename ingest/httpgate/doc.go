@@ -3,6 +3,7 @@
 //	POST /presence/heartbeats             beats, from apps and from gateways in any language
 //	POST /presence/connections            connections that gateways see open, idle and close
 //	PUT  /presence/{user_id}/visibility   who may see a user
+//	PUT  /presence/{user_id}/override     what a user is shown as; DELETE ends it
 //	DELETE /presence/{user_id}            erase a user
 //
 // With --ids text user_id is a name and device_id any text; ?tenant= and the field tenant of a beat

@@ -73,6 +73,8 @@ func (g *Gate) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /presence/connections", g.endpoint("connections", g.postConnections))
 	// Reads serve GET of the same paths.
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
+	mux.HandleFunc("PUT /presence/{user_id}/override", g.endpoint("override", g.putOverride))
+	mux.HandleFunc("DELETE /presence/{user_id}/override", g.endpoint("override", g.deleteOverride))
 	if g.copies != nil {
 		mux.HandleFunc("DELETE /presence/{user_id}", g.endpoint("erasure", g.deleteUser))
 	}

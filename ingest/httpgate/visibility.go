@@ -12,14 +12,35 @@ import (
 
 const maxVisibilityBody = 4096 // bytes
 
-// putVisibility appends a change of visibility in a frame of its own. The log orders it among the
-// beats.
+// putVisibility sets who may see the user.
 func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	user, name, err := ingest.UserOf(r, g.cfg.Users)
-	if err != nil {
+	return g.change(w, r, func(body []byte, c *userChange) error {
+		visibility, err := decodeVisibility(body)
+		c.frame = schemas.AppendNamedVisibility(nil, c.user, visibility, c.name)
+		c.answer = struct {
+			schemas.NamedUser
+			Visibility string `json:"visibility"`
+		}{g.cfg.Users.Called(c.user, c.name).Shown(), schemas.VisibilityWord(visibility)}
+		return err
+	})
+}
+
+// userChange is a change that a user asks for.
+type userChange struct {
+	user   schemas.UserID
+	name   schemas.Name
+	frame  []byte
+	answer any // when Kafka has it
+}
+
+// change appends a change of the user, which decode reads in the body, in a frame of its own. The log orders it among
+// the beats.
+func (g *Gate) change(w http.ResponseWriter, r *http.Request, decode func(body []byte, c *userChange) error) (status int, err error) {
+	var c userChange
+	if c.user, c.name, err = ingest.UserOf(r, g.cfg.Users); err != nil {
 		return 0, err
 	}
-	if err := ingest.CallerOf(r.Context()).CheckVisibilityOf("user_id", user); err != nil {
+	if err := ingest.CallerOf(r.Context()).CheckVisibilityOf("user_id", c.user); err != nil {
 		return 0, err
 	}
 	body, err := g.readBody(w, r, maxVisibilityBody)
@@ -31,22 +52,17 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 		return 0, err
 	}
 	defer leave()
-	visibility, err := decodeVisibility(body)
-	if err != nil {
+	if err := decode(body, &c); err != nil {
 		return 0, err
 	}
-	if over := g.tenants.Of(name.Tenant).Change(tenants.Visibility, 1); over != nil {
+	if over := g.tenants.Of(c.name.Tenant).Change(tenants.Visibility, 1); over != nil {
 		return 0, over
 	}
-	if err := g.await(r.Context(), g.writeVisibility(user, visibility, name)); err != nil {
+	if err := g.await(r.Context(), g.writeChange(&c)); err != nil {
 		return 0, err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// If this fails the caller has disconnected; Kafka has the change.
-	_ = json.NewEncoder(w).Encode(struct {
-		schemas.NamedUser
-		Visibility string `json:"visibility"`
-	}{g.cfg.Users.Called(user, name).Shown(), schemas.VisibilityWord(visibility)})
+	_ = json.NewEncoder(w).Encode(c.answer) // if it fails the caller has disconnected; Kafka has the change
 	return http.StatusOK, nil
 }
 
@@ -72,12 +88,11 @@ func decodeVisibility(body []byte) (schemas.Visibility, error) {
 	return visibility, err
 }
 
-func (g *Gate) writeVisibility(user schemas.UserID, visibility schemas.Visibility, name schemas.Name) <-chan error {
+func (g *Gate) writeChange(c *userChange) <-chan error {
 	written := make(chan error, 1)
-	value := schemas.AppendNamedVisibility(nil, user, visibility, name)
 	g.writer.append("visibility", 0, schemas.Outgoing{
-		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
-		Key:       user.Key(), Value: value,
+		Partition: schemas.PartitionOf(c.user, g.cfg.Partitions),
+		Key:       c.user.Key(), Value: c.frame,
 	}, func(err error) { written <- err })
 	return written
 }
