@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/presence"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // begin starts a server that answers requests, each by its path and body, and a client of it.
@@ -51,7 +53,7 @@ func ExampleClient_Users() {
 	c, end := begin(map[string]string{
 		`/presence/batch {"user_ids":["2","1"],"detail":true}`: `{"users":[{"user_id":"2","state":null},
 			{"user_id":"1","state":"online","last_seen_at":"2026-11-28T10:00:00Z"}]}`,
-		`/presence/users/2/visibility`: `{"visibility":"nobody"}`,
+		`/presence/users/2/visibility?user_id=2`: `{"visibility":"nobody"}`,
 	})
 	defer end()
 
@@ -84,6 +86,25 @@ func ExampleClient_One() {
 		fmt.Println(*user.State, "seen", user.LastSeenAt != 0)
 	}
 	// Output: away seen true
+}
+
+// A user asks not to be disturbed for an hour, and to be shown as away for good.
+func ExampleClient_SetOverride() {
+	c, end := begin(map[string]string{
+		`/presence/users/1/override {"state":"dnd","until":"2026-11-28T11:00:00.000Z","note":"board meeting"}`: `{}`,
+		`/presence/users/2/override {"state":"away"}`:                                                          `{}`,
+		`/presence/users/2/override?user_id=2`:                                                                 `{"user_id":"2","override":{"state":"away"},"automatic":"online"}`,
+	})
+	defer end()
+
+	at := time.Date(2026, 11, 28, 10, 0, 0, 0, time.UTC)
+	dnd := presence.Override{State: presence.DND, Until: schemas.MillisOf(at.Add(time.Hour)), Note: "board meeting"}
+	fmt.Println(c.SetOverride(context.Background(), "1", dnd), c.SetOverride(context.Background(), "2", presence.Override{State: presence.Away}))
+	now, err := c.Override(context.Background(), "2")
+	fmt.Println(now.Override.State, now.Automatic, err)
+	// Output:
+	// <nil> <nil>
+	// away online <nil>
 }
 
 // History asks for page after page.

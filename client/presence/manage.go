@@ -2,6 +2,7 @@ package presence
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,45 @@ func (c *Client) SetVisibility(ctx context.Context, user string, to schemas.Visi
 		return fmt.Errorf("setting the visibility of user %q: %w", user, err)
 	}
 	return nil
+}
+
+// Override is what a user asks to be shown as: DND, Away or Invisible, with an end or without.
+type Override = schemas.AskedOverride
+
+// SetOverride shows a user as o says, in place of the override before.
+func (c *Client) SetOverride(ctx context.Context, user string, o Override) error {
+	body, err := json.Marshal(o)
+	if err == nil {
+		err = c.one(ctx, http.MethodPut, user, "/override", body, new(struct{}))
+	}
+	if err != nil {
+		return fmt.Errorf("setting the override of user %q: %w", user, err)
+	}
+	return nil
+}
+
+// EndOverride ends the override of a user, if there is one.
+func (c *Client) EndOverride(ctx context.Context, user string) error {
+	if err := c.one(ctx, http.MethodDelete, user, "/override", nil, new(struct{})); err != nil {
+		return fmt.Errorf("ending the override of user %q: %w", user, err)
+	}
+	return nil
+}
+
+// Overridden is the override of a user. It follows SetOverride within a second.
+type Overridden struct {
+	// Override is nil if there is none, or if there is a token that is neither the user's nor an administrator's.
+	Override *Override `json:"override"`
+	// Automatic is what the state would be without an override Away; else "".
+	Automatic string `json:"automatic,omitempty"`
+}
+
+// Override reads what the user asks to be shown as.
+func (c *Client) Override(ctx context.Context, user string) (o Overridden, err error) {
+	if err := c.one(ctx, http.MethodGet, user, "/override", nil, &o); err != nil {
+		return o, fmt.Errorf("reading the override of user %q: %w", user, err)
+	}
+	return o, nil
 }
 
 // Erase erases everything about a user.

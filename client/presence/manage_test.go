@@ -14,7 +14,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestUsersAreHiddenErasedAndExportedAtTheirPaths(t *testing.T) {
+func TestUsersAreHiddenOverriddenErasedAndExportedAtTheirPaths(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,12 +44,18 @@ func TestUsersAreHiddenErasedAndExportedAtTheirPaths(t *testing.T) {
 	var exported strings.Builder
 	err = errors.Join(eraseErr, eraseIDErr,
 		c.SetVisibility(t.Context(), "7", schemas.Nobody), acme.SetVisibility(t.Context(), "a/b", schemas.Everyone),
+		c.SetOverride(t.Context(), "7", Override{State: DND, Until: 1_795_168_800_000, Note: `"lunch"`}), acme.SetOverride(t.Context(), "a/b", Override{State: Away}),
+		c.EndOverride(t.Context(), "7"), acme.EndOverride(t.Context(), "a/b"),
 		c.Export(t.Context(), "7", &exported), acme.Export(t.Context(), "a/b", &exported))
 	want := []string{
 		"DELETE /presence/users/a%2Fb?tenant=t  Bearer T",
 		"DELETE /presence/users/7  Bearer T",
 		`PUT /presence/users/7/visibility {"visibility":"nobody"} Bearer T`,
 		`PUT /presence/users/a%2Fb/visibility?tenant=t {"visibility":"everyone"} Bearer T`,
+		`PUT /presence/users/7/override {"state":"dnd","until":"2026-11-20T10:00:00.000Z","note":"\"lunch\""} Bearer T`,
+		`PUT /presence/users/a%2Fb/override?tenant=t {"state":"away"} Bearer T`,
+		"DELETE /presence/users/7/override  Bearer T",
+		"DELETE /presence/users/a%2Fb/override?tenant=t  Bearer T",
 		"GET /presence/users/7/export  Bearer T",
 		"GET /presence/users/a%2Fb/export?tenant=t  Bearer T",
 	}
@@ -78,6 +84,9 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 	c := must.Get(New(Config{HTTP: client.HTTP{URL: server.URL}}))(t)
 	for _, do := range []func(context.Context) error{
 		func(ctx context.Context) error { return c.SetVisibility(ctx, "7", schemas.Nobody) },
+		func(ctx context.Context) error { return c.SetOverride(ctx, "7", Override{State: DND}) },
+		func(ctx context.Context) error { return c.EndOverride(ctx, "7") },
+		func(ctx context.Context) error { _, err := c.Override(ctx, "7"); return err },
 		func(ctx context.Context) error { _, err := c.Erase(ctx, "7"); return err },
 		func(ctx context.Context) error { return c.Export(ctx, "7", io.Discard) },
 	} {
@@ -89,7 +98,7 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 	if _, err := c.Erase(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "user: must be") {
 		t.Errorf("nobody was erased: %v", err)
 	}
-	if asked != 3 {
-		t.Errorf("%d requests, want 3", asked)
+	if asked != 6 {
+		t.Errorf("%d requests, want 6", asked)
 	}
 }

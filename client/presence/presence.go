@@ -102,6 +102,10 @@ const (
 	Hidden  = ""
 	// Unsure: only devices of lost gateways are present, or the state may be out of date.
 	Unsure = "unsure"
+
+	// DND and Invisible are, besides Away, states of an Override.
+	DND       = "dnd"
+	Invisible = "invisible"
 )
 
 // States are the states of users.
@@ -238,12 +242,16 @@ func (c *Client) one(ctx context.Context, method, user, rest string, body []byte
 	if err := schemas.CheckName("user", user); err != nil {
 		return err
 	}
-	_, err := c.ask(ctx, method, c.pathOf(user, rest, url.Values{}), body, to)
+	query := url.Values{}
+	if c.config.HTTP.Token == nil && method == http.MethodGet && rest != "" {
+		query.Set("user_id", user) // without a token the request says who reads what is the user's own
+	}
+	_, err := c.ask(ctx, method, c.pathOf(user, rest, query), body, to)
 	return err
 }
 
-// Visibility reads whether the user is hidden: "everyone", "nobody", or "" if the token is neither
-// the user's nor an administrator's.
+// Visibility reads whether the user is hidden: "everyone", "nobody", or "" if there is a token that is
+// neither the user's nor an administrator's.
 func (c *Client) Visibility(ctx context.Context, user string) (string, error) {
 	var answer struct{ Visibility string }
 	if err := c.one(ctx, http.MethodGet, user, "/visibility", nil, &answer); err != nil {

@@ -63,8 +63,17 @@ var presenceColumns = []output.Column[schemas.User]{
 	{Name: "version", Value: func(p schemas.User) any { return decimal(p.Version) }},
 	{Name: "stale_since", Value: func(p schemas.User) any { return p.StaleSince }},
 	{Name: "unsure_since", Value: func(p schemas.User) any { return p.UnsureSince }},
+	{Name: "dnd", Value: func(p schemas.User) any {
+		if p.DND {
+			return &p.DND
+		}
+		return (*bool)(nil) // as JSON leaves it out
+	}},
 	{Head: "REMARK", Value: func(p schemas.User) any {
 		var remarks []string
+		if p.DND {
+			remarks = append(remarks, "does not want to be disturbed")
+		}
 		if p.StaleSince != 0 {
 			remarks = append(remarks, "may be out of date since "+output.Instant(p.StaleSince))
 		}

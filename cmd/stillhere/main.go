@@ -47,6 +47,8 @@ type commands struct {
 	History historyCommand `cmd:"" group:"Users:" help:"Print the changes of a user, newest first."`
 	Hide    hideCommand    `cmd:"" group:"Users:" help:"Hide users from all others, or show them again."`
 
+	Override overrideCommand `cmd:"" group:"Users:" help:"Show users as not to be disturbed, away or invisible, until an end or without one."`
+
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
 	Load  loadCommand  `cmd:"" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`

@@ -51,6 +51,7 @@ func TestOutputsAreAsTheyWere(t *testing.T) {
 		{"get", all + " -", strings.Fields("get 1 2 9223372036854775807"), api},
 		{"get one", all, strings.Fields("get 1"), api},
 		{"get by name", all, strings.Fields("get ann --ids text --tenant acme"), api},
+		{"override get", all + " -", strings.Fields("override get 1 2"), api},
 		{"history", all + " -", strings.Fields("history 1"), api},
 		{"history of nobody", all, strings.Fields("history 2"), api},
 		{"status", "table json jsonl -", strings.Fields("status"), api},

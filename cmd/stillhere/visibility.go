@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stillhere/stillhere/client/presence"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -30,17 +31,22 @@ func (c *hideCommand) Run(ctx context.Context) error {
 	if c.Undo {
 		to, done = schemas.Everyone, "is shown to others"
 	}
-	if err := c.check(c.Users); err != nil {
+	return c.change(c.Users, done, func(api *presence.Client, user string) error { return api.SetVisibility(ctx, user, to) })
+}
+
+// change makes a change of users through the API, one after the other, and says what is done.
+func (f *apiFlags) change(users []string, done string, act func(api *presence.Client, user string) error) error {
+	if err := f.check(users); err != nil {
 		return err
 	}
-	api, err := c.client(0)
+	api, err := f.client(0)
 	if err != nil {
 		return err
 	}
-	for i, user := range c.Users {
-		if err := api.SetVisibility(ctx, user, to); err != nil {
+	for i, user := range users {
+		if err := act(api, user); err != nil {
 			if i > 0 {
-				err = fmt.Errorf("%w (done before that: %s)", err, strings.Join(c.Users[:i], ", "))
+				err = fmt.Errorf("%w (done before that: %s)", err, strings.Join(users[:i], ", "))
 			}
 			return err
 		}

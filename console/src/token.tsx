@@ -78,7 +78,7 @@ export function TokenDialog({
       <form onSubmit={use}>
         <p>
           The server wants a bearer token with the scope <code>presence:observe</code>, or <code>presence:admin</code>{" "}
-          to hide, show, export and erase users. It stays in this tab and is forgotten when the tab closes.
+          to hide, override, export and erase users. It stays in this tab and is forgotten when the tab closes.
         </p>
         <label class="field">
           Token

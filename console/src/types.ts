@@ -140,7 +140,24 @@ export interface User {
   stale_since: string | null;
   unsure_since?: string;
   last_seen_coarseness_ms?: number;
+  /** The user does not want to be disturbed. */
+  dnd?: boolean;
   device_list?: Device[] | null;
+}
+
+export interface Override {
+  state: "dnd" | "away" | "invisible";
+  until?: string;
+  note?: string;
+}
+
+/** Overrides in words. */
+export const overrides = { dnd: "do not disturb", away: "away", invisible: "invisible" } as const;
+
+/** The override of a user; automatic is what the state would be without one that says away. */
+export interface Overridden {
+  override: Override | null;
+  automatic?: State;
 }
 
 export interface Change {

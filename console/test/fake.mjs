@@ -68,6 +68,7 @@ export class Fake {
   stale = new Set();
   unsure = new Set();
   hidden = new Set();
+  overrides = new Map();
   erased = new Set();
   dropped = 0;
   /** The tenant of the token; null: none. */
@@ -541,6 +542,17 @@ export class Fake {
         else this.hidden.delete(user);
       }
       return this.#json(answer, { user_id: user, visibility: this.hidden.has(user) ? "nobody" : "everyone" });
+    }
+    if (rest === "/override") {
+      if (method !== "GET") this.writes.push([method === "PUT" ? JSON.parse(body) : "override over", user]);
+      if (method === "PUT") this.overrides.set(user, JSON.parse(body));
+      if (method === "DELETE") this.overrides.delete(user);
+      const override = this.overrides.get(user) ?? null;
+      return this.#json(answer, {
+        user_id: user,
+        override,
+        ...(override?.state === "away" && { automatic: "online" }),
+      });
     }
     if (rest === "/history") {
       const [from, to] = ["from", "to"].map((name) => Date.parse(query.get(name) ?? "") || 0);

@@ -55,13 +55,38 @@ test("the way back goes back to the tenant too", () =>
 test("an observer is offered no acts, and asks for nothing that needs more", () =>
   withFake({ acts: false }, "#/users/1007?event=e1", async (page, fake) => {
     await page.locator(".history tbody tr").first().waitFor();
-    for (const name of [/^(Hide|Show|Export|Erase)$/, /^Why/])
+    for (const name of [/^(Hide|Show|Override|Export|Erase)$/, /^Why/])
       assert.equal(await page.getByRole("button", { name }).count(), 0, String(name));
     assert.deepEqual(await page.locator("nav li a").allInnerTexts(), ["Now\n1", "Users\n2", "Feed\n3", "What if\n4"]);
     assert.deepEqual(
-      fake.requests.filter((r) => /visibility|export|followers|explain|devices=true/.test(r)),
+      fake.requests.filter((r) => /visibility|override|export|followers|explain|devices=true/.test(r)),
       [],
     );
+  }));
+
+test("an override is set, shown, changed and ended", () =>
+  withFake({}, "", async (page, fake) => {
+    const user = fake.nameOf(0);
+    await page.goto(`${fake.url}/console/#/users/${user}`);
+    const give = async (state, until = "", note = "") => {
+      await page.getByRole("button", { name: "Override", exact: true }).click();
+      await page.locator("dialog select").selectOption(state);
+      await page.getByLabel("Until").fill(until);
+      await page.getByLabel("Note").fill(note);
+      await page.getByRole("button", { name: `Override ${user}` }).click();
+      await page.locator("dialog").waitFor({ state: "detached" });
+    };
+    await give("dnd", "2100-01-01T10:00:00", "exam");
+    await seen(page, /do not disturb until .*: exam/);
+    assert.deepEqual(fake.writes.at(-1)[0], { state: "dnd", note: "exam", until: "2100-01-01T10:00:00.000Z" });
+    await give("away");
+    await seen(page, "away (online without it)");
+    await give("invisible");
+    await page.locator(".says.hidden").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Hide", exact: true }).count(), 1);
+    await give("");
+    await page.locator(".says.hidden").waitFor({ state: "detached" });
+    assert.deepEqual(fake.writes.at(-1), ["override over", user]);
   }));
 
 test("every link keeps the tenant", () =>

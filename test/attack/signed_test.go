@@ -75,6 +75,7 @@ func forged(now schemas.Millis) map[string][]byte {
 	return map[string][]byte{
 		"show":           schemas.AppendVisibility(nil, 2, schemas.Everyone),
 		"hide":           schemas.AppendVisibility(nil, 1, schemas.Nobody),
+		"away":           schemas.AppendOverride(nil, 1, schemas.Override{State: schemas.SetAway}, schemas.Name{}),
 		"erase":          schemas.AppendErasure(nil, 1, schemas.Name{}, now+1, now+1, false),
 		"policy":         schemas.AppendPolicy(nil, policy),
 		"bye":            schemas.AppendFrame(nil, head(now, 0), byes),

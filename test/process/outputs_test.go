@@ -89,11 +89,12 @@ func intPrinting(k *keyboard, recording string) []printing {
 	all := []printing{
 		{words: []string{"get", "1", "2", "9"}, rows: 3},
 		{words: []string{"get", "1"}, rows: 1},
+		{words: []string{"override", "get", "1", "2"}, rows: 2},
 		{words: []string{"history", "1", "--to", until}, rows: 1},
 		{words: []string{"history", "99"}, rows: -1},
-		{words: []string{"replay", "--to", until}, rows: 2},
+		{words: []string{"replay", "--to", until}, rows: 2, derived: []string{"override"}},
 		{words: []string{"replay", "99"}, rows: -1},
-		{words: []string{"asof", until}, rows: 2},
+		{words: []string{"asof", until}, rows: 2, derived: []string{"override"}},
 		{words: []string{"asof", until, "99"}, rows: -1},
 		{words: []string{"sessions", "--from", "-1h", "--to", until}, rows: 2},
 		{words: []string{"sessions", "99", "--from", "-1h", "--to", until}, rows: -1},
@@ -158,6 +159,9 @@ func TestEveryCommandPrintsTheSameRowsInEveryFormat(t *testing.T) {
 			k.types(0, nil, "graph", "edges", "1", "2", "3", "--sqlite", filepath.Join(k.Dir, "graph.db"))
 			k.sees("first_beat", "history", "1")
 			k.sees("first_beat", "history", "2")
+			k.types(0, nil, "override", "set", "dnd", "1", "--until", "8h", "--note", "exam")
+			k.sees("exam", "override", "get", "1")
+			k.sees("disturbed", "get", "1")
 			recording := filepath.Join(t.TempDir(), "heartbeats")
 			k.types(0, nil, "record", "--out", recording)
 			agree(k, intPrinting(k, recording))

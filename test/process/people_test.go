@@ -96,6 +96,9 @@ func TestAPersonSeesHidesShowsExportsAndErasesUsersByTheCommandLine(t *testing.T
 
 			k.types(0, []string{"is hidden from all others"}, in("hide", c.user)...)
 			k.types(0, []string{"is shown to others"}, in("hide", "--undo", c.user)...)
+			k.types(0, []string{"is shown as dnd until"}, in("override", "set", "dnd", c.user, "--until", "8h", "--note", "lunch")...)
+			k.sees("does not want to be disturbed", in("get", c.user)...)
+			k.types(0, []string{"has no override"}, in("override", "end", c.user)...)
 			k.sees("visibility", in("history", c.user)...)
 			k.types(0, []string{"there are older changes, which --limit 1 leaves out; --limit 0 prints all"}, in("history", c.user, "--limit", "1", "--output", "csv")...)
 			k.types(0, []string{`"type":"change"`}, in("export", c.user)...)

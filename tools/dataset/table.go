@@ -53,10 +53,10 @@ func Changes(columns replay.Columns, format replay.Format, w io.Writer) replay.W
 		})
 	}
 	head := append([]string{"CHANGED AT (UTC)"}, userHeads(columns)...)
-	return newTableWriter(w, append(head, "FROM", "TO", "CAUSE", "DEVICES", "VISIBILITY", "EVENT"), func(e *store.Entry) []string {
+	return newTableWriter(w, append(head, "FROM", "TO", "CAUSE", "DEVICES", "VISIBILITY", "OVERRIDE", "EVENT"), func(e *store.Entry) []string {
 		row := append([]string{output.Instant(e.At)}, userCells(columns, e.User, &e.Name)...)
 		return append(row, schemas.StateWord(e.From), schemas.StateWord(e.To), schemas.CauseWord(e.Cause), kinds(e.Kinds),
-			schemas.VisibilityWord(e.Visibility), string(e.Event[:]))
+			schemas.VisibilityWord(e.Visibility), schemas.OverrideWord(e.Override.State), string(e.Event[:]))
 	})
 }
 
@@ -65,10 +65,10 @@ func States(columns replay.Columns, format replay.Format, w io.Writer) replay.Wr
 	if format != Table {
 		return written(format, w, func(f replay.Format, w io.Writer) replay.Writer[store.Entry] { return replay.StatesWith(columns, f, w) })
 	}
-	head := append(userHeads(columns), "STATE", "SINCE (UTC)", "LAST SEEN (UTC)", "DEVICES", "VISIBILITY")
+	head := append(userHeads(columns), "STATE", "SINCE (UTC)", "LAST SEEN (UTC)", "DEVICES", "VISIBILITY", "OVERRIDE")
 	return newTableWriter(w, head, func(e *store.Entry) []string {
 		return append(userCells(columns, e.User, &e.Name), schemas.StateWord(e.To), output.Instant(e.At), output.Instant(e.LastSeen),
-			kinds(e.Kinds), schemas.VisibilityWord(e.Visibility))
+			kinds(e.Kinds), schemas.VisibilityWord(e.Visibility), schemas.OverrideWord(e.Override.State))
 	})
 }
 

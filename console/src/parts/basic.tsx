@@ -57,8 +57,8 @@ export function Problem({ fault, again, inline }: { fault: Fault; again?: () => 
       </p>
       {fault.status === 403 && fault.code !== "not_allowed" && (
         <p>
-          The console needs the scope presence:observe. To explain changes, and to hide, show, export or erase users,
-          use presence:admin.
+          The console needs the scope presence:observe. To explain changes, and to hide, override, export or erase
+          users, use presence:admin.
         </p>
       )}
       <div class="acts">

@@ -4,30 +4,38 @@ import { address, asked, Fault, userPath } from "../api";
 import { bytes, moment, shown } from "../format";
 import { useLoad } from "../live";
 import { Dialog } from "../parts/basic";
-import type { Receipt, User } from "../types";
+import { type Override, overrides, type Receipt, type User } from "../types";
 import { exported } from "./user";
 
-type Act = "hide" | "show" | "export" | "erase";
+type Act = "hide" | "show" | "override" | "export" | "erase";
 
-const names: Record<Act, string> = { hide: "Hide", show: "Show", export: "Export", erase: "Erase" };
+const names: Record<Act, string> = {
+  hide: "Hide",
+  show: "Show",
+  override: "Override",
+  export: "Export",
+  erase: "Erase",
+};
 
 /** What can be done to a user. Each act says first what will happen. */
 export function Actions({
   id,
   hidden,
+  override,
   done,
   changed,
   erased,
 }: {
   id: string;
   hidden: boolean;
+  override: Override | null | undefined;
   done: () => void;
   changed: () => void;
   erased: (receipt: Receipt) => void;
 }) {
   const [act, setAct] = useState<Act | null>(null);
   const [said, setSaid] = useState("");
-  const offered: Act[] = [hidden ? "show" : "hide", "export", "erase"];
+  const offered: Act[] = [hidden ? "show" : "hide", "override", "export", "erase"];
   return (
     <>
       <div class="acts">
@@ -44,6 +52,7 @@ export function Actions({
         <Confirm
           act={act}
           id={id}
+          override={override}
           close={() => setAct(null)}
           done={(text, receipt) => {
             setAct(null);
@@ -70,6 +79,10 @@ const what: Record<Act, string[]> = {
     "Others see the state again within a second; those who watch now are sent it.",
     "Times that others see begin at this moment. What was before it stays undisclosed.",
   ],
+  override: [
+    "Others see the user as chosen within a second, in place of the override before; invisible is as hidden.",
+    "It lasts until its end or until somebody ends it, also while the user is offline.",
+  ],
   export: [
     "Everything that is held of the user is read and downloaded as JSON lines: presence, changes, status, followers.",
     "The file has personal data. Nothing is changed.",
@@ -84,11 +97,13 @@ const what: Record<Act, string[]> = {
 function Confirm({
   act,
   id,
+  override,
   close,
   done,
 }: {
   act: Act;
   id: string;
+  override: Override | null | undefined;
   close: () => void;
   done: (said: string, receipt?: Receipt) => void;
 }) {
@@ -97,6 +112,7 @@ function Confirm({
   const [fault, setFault] = useState<Fault | undefined>();
   const run = async (event: Event) => {
     event.preventDefault();
+    const fields = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement));
     setBusy(true);
     try {
       if (act === "erase") {
@@ -106,6 +122,12 @@ function Confirm({
         const text = await exported(id);
         save(`${id}.jsonl`, text);
         done(`Exported ${text.split("\n").filter(Boolean).length} lines, ${bytes(new Blob([text]).size)}.`);
+      } else if (act === "override") {
+        const { state, until, note } = fields;
+        const body = { state, ...(note && { note }), ...(until && { until: new Date(`${until}Z`).toISOString() }) };
+        const init = state ? { method: "PUT", body: JSON.stringify(body) } : { method: "DELETE" };
+        await asked(address(userPath(id, "/override")), init);
+        done(state ? "Override set." : "Override over.");
       } else {
         const body = JSON.stringify({ visibility: act === "hide" ? "nobody" : "everyone" });
         await asked(address(userPath(id, "/visibility")), { method: "PUT", body });
@@ -124,6 +146,7 @@ function Confirm({
             <li key={line}>{line}</li>
           ))}
         </ul>
+        {act === "override" && <Choices override={override} />}
         {act === "erase" && (
           <label class="field">
             Type {id} to confirm
@@ -149,6 +172,32 @@ function Confirm({
         </div>
       </form>
     </Dialog>
+  );
+}
+
+function Choices({ override }: { override: Override | null | undefined }) {
+  return (
+    <>
+      <label class="field">
+        Override
+        <select name="state">
+          <option value="">none</option>
+          {Object.entries(overrides).map(([state, name]) => (
+            <option key={state} value={state} selected={state === (override?.state ?? "dnd")}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="field">
+        Until, UTC; empty: without an end
+        <input name="until" type="datetime-local" step="1" defaultValue={override?.until?.slice(0, 19)} />
+      </label>
+      <label class="field">
+        Note, for the user and administrators
+        <input name="note" maxLength={256} defaultValue={override?.note} autocomplete="off" />
+      </label>
+    </>
   );
 }
 

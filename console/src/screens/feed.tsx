@@ -24,6 +24,8 @@ const causes = [
   "devices",
   "device_evicted",
   "visibility",
+  "override_set",
+  "override_over",
   "erased",
 ];
 

@@ -7,7 +7,7 @@ import { Empty, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import { Days } from "../parts/days";
 import { Table } from "../parts/table";
 import { go, link, type Route } from "../route";
-import type { Change, Receipt, User } from "../types";
+import { type Change, type Overridden, overrides, type Receipt, type User } from "../types";
 import { Actions, Erased } from "./acts";
 import { Why } from "./why";
 
@@ -58,6 +58,10 @@ export function Drawer({
     acts ? (signal) => get<{ visibility: string | null }>(userPath(id, "/visibility"), { user_id: as }, signal) : null,
     [id, acts],
   );
+  const override = useLoad(
+    acts ? (signal) => get<Overridden>(userPath(id, "/override"), { user_id: as }, signal) : null,
+    [id, acts],
+  );
   const week = useLoad(
     (signal) =>
       get<Pageful>(
@@ -70,6 +74,7 @@ export function Drawer({
   const reload = () => {
     user.again();
     visibility.again();
+    override.again();
     week.again();
     setSeen((n) => n + 1);
   };
@@ -100,7 +105,8 @@ export function Drawer({
     };
   }, []);
   const why = (change: string) => go(link("users", [id], { ...Object.fromEntries(route.query), event: change }));
-  const hidden = visibility.value?.visibility === "nobody";
+  const hides = visibility.value?.visibility === "nobody";
+  const hidden = hides || override.value?.override?.state === "invisible";
   const value = user.value;
   const never = value && value.state === "offline" && value.last_seen_at === null && value.version === "0";
   return (
@@ -111,6 +117,7 @@ export function Drawer({
             <bdi>{shown(id)}</bdi>
           </h2>
           {value && <StateWord state={value.state} hidden={hidden} />}
+          {value?.dnd && <span class="tag">do not disturb</span>}
           {value?.since && <span class="dim">for {since(value.since, time)}</span>}
         </div>
         <button type="button" class="plain close" onClick={close}>
@@ -131,8 +138,17 @@ export function Drawer({
                 </Empty>
               )}
             </Erased>
-            <Facts user={value} visibility={visibility.value?.visibility} time={time} />
-            {acts && <Actions id={id} hidden={hidden} done={reload} changed={changed} erased={setReceipt} />}
+            <Facts user={value} visibility={visibility.value?.visibility} override={override.value} time={time} />
+            {acts && (
+              <Actions
+                id={id}
+                hidden={hides}
+                override={override.value?.override}
+                done={reload}
+                changed={changed}
+                erased={setReceipt}
+              />
+            )}
             <Devices user={value} time={time} />
           </>
         )}
@@ -194,7 +210,17 @@ function Notes({ user, hidden, time }: { user: User; hidden: boolean; time: numb
   );
 }
 
-function Facts({ user, visibility, time }: { user: User; visibility: string | null | undefined; time: number }) {
+function Facts({
+  user,
+  visibility,
+  override: { override, automatic } = { override: null },
+  time,
+}: {
+  user: User;
+  visibility: string | null | undefined;
+  override: Overridden | undefined;
+  time: number;
+}) {
   const instant = (at: string | null) => (at ? `${moment(at)} UTC, ${ago(at, time)}` : "not known");
   return (
     <dl class="facts">
@@ -221,6 +247,17 @@ function Facts({ user, visibility, time }: { user: User; visibility: string | nu
         <dt>Visible to</dt>
         <dd>{visibility ?? "not known"}</dd>
       </div>
+      {override && (
+        <div>
+          <dt>Override</dt>
+          <dd>
+            {overrides[override.state]}
+            {override.until && ` until ${moment(override.until)} UTC`}
+            {override.note && <bdi>: {shown(override.note)}</bdi>}
+            {automatic && <span class="dim"> ({automatic} without it)</span>}
+          </dd>
+        </div>
+      )}
       <div>
         <dt>Version</dt>
         <dd class="mono">{user.version}</dd>

@@ -25,11 +25,22 @@ export interface User {
   stale_since?: string | null;
   /** Set if the user is shown as present by devices of a lost gateway alone: since when. */
   unsure_since?: string;
+  /** The user does not want to be disturbed. */
+  dnd?: boolean;
 }
 
 /** The user's own state, as it is, and whether others see it. */
 export interface Me extends User {
   visibility: "everyone" | "nobody";
+}
+
+/** What a user asks to be shown as. */
+export interface Override {
+  state: "dnd" | "away" | "invisible";
+  /** When it ends by itself; left out: never. */
+  until?: string;
+  /** At most 256 bytes, which nobody else reads. */
+  note?: string;
 }
 
 export type DeviceKind = "mobile" | "desktop" | "web" | "bot" | "other";

@@ -1,10 +1,10 @@
 import { Emitter } from "./emitter.js";
 import { type Detail, Link, type Status } from "./link.js";
-import type { Me, Message, State, Unsure, User } from "./messages.js";
+import type { Me, Message, Override, State, Unsure, User } from "./messages.js";
 import { bearerOf, type Options, settle } from "./options.js";
 import { deviceId, onLife, Touches } from "./page.js";
 import { Problem } from "./problem.js";
-import { details, myself, setVisibility, states } from "./read.js";
+import { details, myself, overrideOf, setOverride, setVisibility, states } from "./read.js";
 import { type Changes, Replica } from "./replica.js";
 import { Subscriber } from "./subscriber.js";
 import { canShare, type Note, Tabs } from "./tabs.js";
@@ -156,6 +156,21 @@ export class Presence extends Emitter<PresenceEvents> {
   /** Ends hide. Throws a Problem. */
   show(): Promise<void> {
     return setVisibility(this.#options, "everyone");
+  }
+
+  /** Shows this user, with all devices, as one who is away, invisible or not to be disturbed. Throws a Problem. */
+  setOverride(override: Override): Promise<void> {
+    return setOverride(this.#options, override);
+  }
+
+  /** Ends setOverride. Throws a Problem. */
+  endOverride(): Promise<void> {
+    return setOverride(this.#options, null);
+  }
+
+  /** What setOverride has set, null if nothing; under away with the state without it. Throws a Problem. */
+  override(): Promise<{ override: Override | null; automatic?: State }> {
+    return overrideOf(this.#options);
   }
 
   /** Says that the person is active now, where the page cannot see it, as in a game. */

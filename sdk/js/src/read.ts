@@ -1,4 +1,4 @@
-import type { Me, State, Unsure, User } from "./messages.js";
+import type { Me, Override, State, Unsure, User } from "./messages.js";
 import { bearerOf, tokenNow } from "./options.js";
 import { Problem, problemOf } from "./problem.js";
 import { checked } from "./watch.js";
@@ -82,4 +82,14 @@ export async function myself(access: Access): Promise<Me> {
 /** Hides the user from all others, or shows it again. Throws a Problem. */
 export async function setVisibility(access: Access, visibility: Me["visibility"]): Promise<void> {
   await ask(access, "PUT", own("/visibility"), { visibility });
+}
+
+/** Sets the user's override, or ends it. Throws a Problem. */
+export async function setOverride(access: Access, override: Override | null): Promise<void> {
+  await ask(access, override ? "PUT" : "DELETE", own("/override"), override ?? undefined);
+}
+
+/** The user's override, and what the state would be without one that says away. Throws a Problem. */
+export function overrideOf(access: Access) {
+  return ask(access, "GET", own("/override")) as Promise<{ override: Override | null; automatic?: State }>;
 }

@@ -63,6 +63,10 @@ test("the chat shows who is there, and what they write", async () => {
   await shows(two, `document.querySelector("#user-1")?.className === "online"`);
   await two.run(`document.forms[0].elements.text.value = "<b>hello</b>"; document.forms[0].requestSubmit()`);
   await shows(one, `document.querySelector("#messages").innerText.includes("User 2: <b>hello</b>")`);
+  for (const [as, name] of Object.entries({ dnd: "dnd", "": "online" })) {
+    await two.run(`document.querySelector("select").onchange({ target: { value: "${as}" } })`);
+    await shows(one, `document.querySelector("#user-2").className === "${name}"`);
+  }
   if (process.env.PICTURE) {
     const { writeFileSync } = await import("node:fs");
     const { data } = await one.send("Page.captureScreenshot");

@@ -161,6 +161,26 @@ export function both(ids: "int" | "text", names: (test: number) => [string, stri
       assert.deepEqual(await me("everyone"), [b, "online"]);
     });
 
+    test("a user is shown as the override says, until it ends", async () => {
+      const [a, b] = next();
+      const seen = note(join({ url: server.url, user: a, present: false }).presence.watch([b]));
+      const { presence } = join({ url: server.url, user: b });
+      await seen.first(is(b, "online"), "b is online");
+      await presence.setOverride({ state: "dnd", until: new Date(Date.now() + 3_600_000).toISOString(), note: "exam" });
+      const dnd = await seen.first((user) => user !== "skipped" && user.dnd === true, "b is not to be disturbed");
+      assert.ok(is(b, "online")(dnd));
+      await presence.setOverride({ state: "away" });
+      await seen.first(is(b, "away"), "b is away");
+      let now = await presence.override(); // it follows within a second
+      while (now.override?.state !== "away") now = await presence.override();
+      assert.deepEqual(now, { user_id: b, override: { state: "away" }, automatic: "online" });
+      const from = seen.all.length;
+      await presence.endOverride();
+      await seen.first(is(b, "online"), "b is online again", { from });
+      while (now.override) now = await presence.override();
+      await assert.rejects(presence.setOverride({ state: "dnd", until: "2001-01-01T00:00:00Z" }), { field: "until" });
+    });
+
     test("states are read in batches, without a connection", async () => {
       const [a, b, c] = next();
       await server.beat({ user_id: b });
