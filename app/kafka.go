@@ -41,7 +41,7 @@ type Kafka struct {
 	// Dialer replaces the network, e.g. in virtual time.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`
 
-	// TickInterval [250ms] is the time between two ticks that the detector appends to a
+	// TickInterval [250ms] is the time between two ticks that the detector, where something is due, appends to a
 	// partition, IdleCommitInterval [1s] the longest time that consumed offsets wait for a
 	// commit, WatermarkInterval [1s] the time between two looks at the detector's progress.
 	TickInterval, IdleCommitInterval, WatermarkInterval time.Duration `kong:"-"`

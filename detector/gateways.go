@@ -133,7 +133,7 @@ func (g *Gateways) lease(m *liveness.Machine, now time.Time, write func(schemas.
 const stillAfter = 4 * time.Second
 
 // leaseEvery is how often a partition looks at the gateways, by the clock of the process: one that lags does not write
-// the same changes for each second of the log.
+// the same changes for each second of the log. It is less than the second between two ticks of a quiet partition.
 const leaseEvery = 900 * time.Millisecond
 
 // leaseAgain is after how long a partition that has not read all that it wrote writes it again: it may be lost.

@@ -49,7 +49,8 @@ func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 		return c.After(previous)
 	}
 	next := schemas.Current{User: t.User, State: schemas.Offline, Since: t.At, LastSeen: max(previous.LastSeenAt, t.At),
-		LastActive: max(previous.LastActiveAt, t.LastActive), Visibility: schemas.Everyone, Version: t.Version}
+		LastActive: max(previous.LastActiveAt, t.LastActive), Visibility: schemas.Everyone, Version: t.Version,
+		Override: t.Override.ForOthers()}
 	if previous.State != nil && *previous.State == schemas.StateWord(schemas.Offline) {
 		next.Since, next.LastSeen, next.LastActive = previous.Since, previous.LastSeenAt, previous.LastActiveAt
 	}

@@ -50,8 +50,12 @@ func (o Override) ForOthers() Override {
 
 // HideOverride leaves of t what others may know of the override, and so not what the state is without it.
 func (t *Transition) HideOverride() {
-	if t.Override.State == SetAway && t.From == t.To && t.Cause != OverrideSet {
-		t.Cause = DevicesChanged
+	if t.Override.State == SetAway && t.From == t.To {
+		switch t.Cause {
+		case VisibilityChange, OverrideSet, DeviceEvicted:
+		default:
+			t.Cause = DevicesChanged
+		}
 	}
 	t.Override = t.Override.ForOthers()
 }

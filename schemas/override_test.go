@@ -31,7 +31,7 @@ func TestOthersLearnOfAnOverrideOnlyWhoDoesNotWantToBeDisturbed(t *testing.T) {
 		"dnd":             {OverrideSet, OverrideSet, Override{State: DoNotDisturb, Until: 7, Note: "n"}, Override{State: DoNotDisturb}},
 		"set away":        {OverrideSet, OverrideSet, Override{State: SetAway, Automatic: Online}, Override{}},
 		"comes, set away": {ActiveAgain, DevicesChanged, Override{State: SetAway, Automatic: Online}, Override{}},
-		"shows":           {VisibilityChange, VisibilityChange, Override{}, Override{}},
+		"shows, set away": {VisibilityChange, VisibilityChange, Override{State: SetAway, Automatic: Online}, Override{}},
 	} {
 		tr := Transition{From: Away, To: Away, Cause: c.cause, Override: c.over}
 		if tr.HideOverride(); tr.Cause != c.seen || tr.Override != c.left {

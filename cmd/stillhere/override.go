@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stillhere/stillhere/client/presence"
@@ -58,7 +59,12 @@ func later(field, text string, now time.Time) (schemas.Millis, error) {
 	if before, err := replay.ParseInstant(field, "-"+text, now); err == nil {
 		return 2*schemas.MillisOf(now) - before, nil
 	}
-	return replay.ParseInstant(field, text, now)
+	at, err := replay.ParseInstant(field, text, now)
+	if err != nil || at <= schemas.MillisOf(now) {
+		return 0, schemas.Invalid(field, fmt.Sprintf(
+			"%q is no time to come: it must be like 30m, 8h, 2d, 2026-12-24T18:00:00Z, 2026-12-24T18:00 or 2026-12-25", text))
+	}
+	return at, nil
 }
 
 type overrideEnd struct {

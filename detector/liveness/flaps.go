@@ -11,14 +11,15 @@ type flaps struct {
 	// before it.
 	publishedAt schemas.Millis
 	leftOut     uint32 // unpublished changes since the newest published one
-	waiting     *waiting
+	waiting     *facts
 }
 
 // bucket is a token bucket: at log time at it needed lacks milliseconds of presence time to be full.
 type bucket struct{ at, lacks schemas.Millis }
 
-// waiting is what is published of a user whose changes wait for the bucket. Meanwhile since stays as published.
-type waiting struct {
+// facts are what is published of a user, or would be if no change waited for the bucket. While changes wait, since stays
+// as published.
+type facts struct {
 	state  schemas.State // without the override
 	kinds  schemas.KindSet
 	hidden bool
@@ -26,13 +27,13 @@ type waiting struct {
 }
 
 // shown is the state that others see.
-func (w *waiting) shown() schemas.State { return shownAs(w.over, w.state) }
+func (w *facts) shown() schemas.State { return shownAs(w.over, w.state) }
 
 // judged is u as the rules have it.
-func (u *user) judged() waiting { return waiting{u.state, u.kinds, u.hidden, u.over} }
+func (u *user) judged() facts { return facts{u.state, u.kinds, u.hidden, u.over} }
 
 // published is u as it was published last.
-func (u *user) published() waiting {
+func (u *user) published() facts {
 	if w := u.flaps.waiting; w != nil {
 		return *w
 	}

@@ -37,7 +37,7 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 		m.settleStatus(u)
 		return
 	}
-	m.become(u, p, newState{waiting: waiting{state, kinds, u.hidden, u.over}, at: at, cause: u.cause(u.state, state, why.evicted),
+	m.become(u, p, newState{facts: facts{state, kinds, u.hidden, u.over}, at: at, cause: u.cause(u.state, state, why.evicted),
 		device: why.device, row: why.row})
 }
 
@@ -85,7 +85,7 @@ func (u *user) tailDevice() schemas.DeviceID {
 
 // newState is a state that a user enters, and why.
 type newState struct {
-	waiting
+	facts
 	at     schemas.Millis
 	cause  schemas.Cause
 	device schemas.DeviceID
@@ -107,19 +107,19 @@ func (m *Machine) become(u *user, p presence, b newState) {
 		p = max(p, m.evaluated)
 	}
 	if m.mayChange(u, p) {
-		m.charge(u, p, turns(&was, &b.waiting))
-		m.take(u, b.waiting)
+		m.charge(u, p, turns(&was, &b.facts))
+		m.take(u, b.facts)
 		m.publish(u, change{was: was, at: at, cause: b.cause, device: b.device})
 		return
 	}
 	u.leaveOut()
 	m.counts.LeftOut++
-	m.take(u, b.waiting)
+	m.take(u, b.facts)
 	m.settleStatus(u)
 }
 
-// take makes u what the rules have it.
-func (m *Machine) take(u *user, now waiting) {
+// take makes u as the rules have it now.
+func (m *Machine) take(u *user, now facts) {
 	if u.over != now.over {
 		m.setOver(u.id, now.over)
 	}
@@ -127,7 +127,7 @@ func (m *Machine) take(u *user, now waiting) {
 }
 
 // turns reports whether the state changes, without the override or as others see it.
-func turns(was, now *waiting) bool { return was.state != now.state || was.shown() != now.shown() }
+func turns(was, now *facts) bool { return was.state != now.state || was.shown() != now.shown() }
 
 // setVisibility applies a change of visibility at the record's log time. An invisible user stays invisible.
 func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
@@ -136,12 +136,12 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 	if over != nil && over.State == schemas.Invisible && over.Hides == hides {
 		over = &schemas.Override{State: over.State, Until: over.Until, Note: over.Note, Hides: !hides}
 	}
-	m.show(u, m.clock.presence(), hides, over, m.clock.now)
+	m.show(u, m.clock.presence(), hides, over, m.clock.now, true)
 }
 
-// show makes u hide or not, under an override, at p and the log time at. That a user is hidden is published at once,
-// however often the user has changed.
-func (m *Machine) show(u *user, p presence, hides bool, over *schemas.Override, at schemas.Millis) {
+// show makes u hide or not, under an override, at p and the log time at, because of a record or of a limit. That a user
+// is hidden is published at once, however often the user has changed.
+func (m *Machine) show(u *user, p presence, hides bool, over *schemas.Override, at schemas.Millis, record bool) {
 	now, cause := u.judged(), schemas.VisibilityChange
 	if now.hidden, now.over = hides || over != nil && over.State == schemas.Invisible, over; now.hidden == u.hidden {
 		cause = overrideCause(over)
@@ -156,7 +156,7 @@ func (m *Machine) show(u *user, p presence, hides bool, over *schemas.Override, 
 	}
 	was := u.published()
 	if !now.hidden || u.hidden || was.hidden {
-		m.become(u, p, newState{waiting: now, at: at, cause: cause, row: p == m.clock.presence()})
+		m.become(u, p, newState{facts: now, at: at, cause: cause, row: record})
 		return
 	}
 	if u.flaps.waiting != nil {

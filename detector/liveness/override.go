@@ -20,11 +20,11 @@ func (m *Machine) setOverride(u *user, asked schemas.Override) {
 	m.lookAhead(u, p)
 	hides := u.hides()
 	if asked.State == 0 || asked.Until != 0 && asked.Until <= m.clock.now {
-		m.show(u, p, hides, nil, m.clock.now)
+		m.show(u, p, hides, nil, m.clock.now, true)
 		return
 	}
 	asked.Hides = asked.State == schemas.Invisible && !hides
-	m.show(u, p, hides, &asked, m.clock.now)
+	m.show(u, p, hides, &asked, m.clock.now, true)
 }
 
 // hides reports whether u is hidden without the override.
@@ -44,7 +44,10 @@ func (m *Machine) overAt(u *user) presence {
 // rearmOverrides sets the timers of overrides anew after presence time stood still: their ends are log times.
 func (m *Machine) rearmOverrides() {
 	for id, over := range m.overrides {
-		if e := m.index.find(&m.store, m.index.hash(id), id); e != none && over.Until != 0 {
+		if over.Until == 0 {
+			continue
+		}
+		if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
 			m.arm(e, m.load(e, &m.scratch), true)
 		}
 	}
@@ -69,7 +72,7 @@ func shownAs(over *schemas.Override, state schemas.State) schemas.State {
 }
 
 // shownKinds are the kinds of devices as others see them.
-func (w *waiting) shownKinds() schemas.KindSet {
+func (w *facts) shownKinds() schemas.KindSet {
 	if w.shown() != w.state {
 		return w.kinds.As(w.shown())
 	}
@@ -77,7 +80,7 @@ func (w *waiting) shownKinds() schemas.KindSet {
 }
 
 // override is what transitions and statuses say of the override.
-func (w *waiting) override() schemas.Override {
+func (w *facts) override() schemas.Override {
 	if w.over == nil {
 		return schemas.Override{}
 	}

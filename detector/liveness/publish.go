@@ -4,7 +4,7 @@ import "github.com/stillhere/stillhere/schemas"
 
 // change is a transition in the making.
 type change struct {
-	was    waiting // what was published last
+	was    facts // what was published last
 	at     schemas.Millis
 	cause  schemas.Cause
 	device schemas.DeviceID

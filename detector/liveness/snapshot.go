@@ -429,7 +429,7 @@ func (s walk) user(u *user) {
 	s.Flag(&u.dirty)
 }
 
-func (s walk) waiting(w **waiting) {
+func (s walk) waiting(w **facts) {
 	if present(s, w) {
 		snapshot.Number(s.Codec, &(*w).state)
 		snapshot.Number(s.Codec, &(*w).kinds)

@@ -8,7 +8,8 @@ const (
 	maxVisits = 1 << 14
 	// maxFresh bounds how many changed users wait for the next Take; others wait for their turn.
 	maxFresh = 1 << 10
-	// countsEvery is the time between two Takes with counts, in log time.
+	// countsEvery is the time between two Takes with counts, in log time: less than that between two ticks of a quiet
+	// partition.
 	countsEvery schemas.Millis = 900
 )
 

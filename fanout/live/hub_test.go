@@ -132,12 +132,12 @@ func TestWhatIsStillUnsureIsReadAgain(t *testing.T) {
 		v := h.newViewer(0, func([]byte) error { return nil }, nil)
 		v.submit(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
 		synctest.Wait()
-		if users, _ := h.watched(true); len(users) != 0 {
+		if users, _ := h.watched(whoIsUnsure); len(users) != 0 {
 			t.Errorf("of %v something unsure was told", users)
 		}
 		for _, stale := range []schemas.Millis{7, 7, 8, 0} {
 			h.correct(schemas.NeverSeen(1, stale), 0)
-			if users, _ := h.watched(true); slices.Contains(users, 1) != (stale != 0) || slices.Contains(users, 2) {
+			if users, _ := h.watched(whoIsUnsure); slices.Contains(users, 1) != (stale != 0) || slices.Contains(users, 2) {
 				t.Errorf("after a reading that is stale since %d, %v are read again", stale, users)
 			}
 		}

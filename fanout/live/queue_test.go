@@ -220,7 +220,7 @@ func TestClosingInterruptsARequestAndGivesBackWhatItHad(t *testing.T) {
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("closing took %v", took)
 		}
-		if users, _ := h.watched(false); len(users) != 0 {
+		if users, _ := h.watched(everybody); len(users) != 0 {
 			t.Errorf("still watched: %v", users)
 		}
 	})

@@ -22,26 +22,24 @@ func (h *hub) resyncs(ctx context.Context) {
 	defer again.Stop()
 	compare := time.NewTicker(h.cfg.CompareInterval / shards)
 	defer compare.Stop()
-	turn := 0     // the shard to compare next
-	all := false  // all users have to be read; stays true after a failed read
-	soon := false // again is set for rereadAfter
+	turn := 0                   // the shard to compare next
+	all := false                // all users have to be read; stays true after a failed read
+	var reread <-chan time.Time // when those of Reread are to be read; nil: there are none
 	for {
+		of := whoIsUnsure
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.reconnect:
 			all = true
 		case <-h.rereads:
-			if !soon {
-				soon = true
-				again.Reset(min(rereadAfter, h.cfg.RefreshInterval))
+			if reread == nil {
+				reread = time.After(rereadAfter)
 			}
 			continue
+		case <-reread:
+			reread, of = nil, whoIsToBeReread
 		case <-again.C:
-			if soon {
-				soon = false
-				again.Reset(h.cfg.RefreshInterval)
-			}
 		case <-compare.C:
 			if err := h.compare(ctx, &h.shards[turn]); err != nil && ctx.Err() == nil {
 				h.Log.Warn("comparing watched users with the current status failed",
@@ -50,7 +48,10 @@ func (h *hub) resyncs(ctx context.Context) {
 			turn = (turn + 1) % shards
 			continue
 		}
-		users, lost := h.watched(!all)
+		if all {
+			of = everybody
+		}
+		users, lost := h.watched(of)
 		if lost > 0 {
 			h.Log.Warn("the bus lost changes while it was connected; reading their users again", "users", lost)
 		}
@@ -67,16 +68,25 @@ func (h *hub) resyncs(ctx context.Context) {
 	}
 }
 
-// watched returns the watched users, or those of them with an unsure state, and the number of
-// changes found to be lost.
-func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
+// Which of the watched users are read again.
+const (
+	whoIsToBeReread = iota
+	whoIsUnsure     // and these
+	everybody
+)
+
+// watched returns the watched users that are to be read, and the number of changes found to be lost.
+func (h *hub) watched(of int) (users []schemas.UserID, lost int) {
 	now := time.Now()
 	for i := range h.shards {
 		sh := &h.shards[i]
 		sh.mu.Lock()
 		for id, e := range sh.users {
 			if e.current == nil { // a viewer is reading it, perhaps as it was before the gap
-				e.reread = e.reread || !unsureOnly
+				e.reread = e.reread || of == everybody
+				continue
+			}
+			if of == whoIsToBeReread && !e.reread {
 				continue
 			}
 			if e.lost(now, h.cfg.LostAfter) {
@@ -84,7 +94,7 @@ func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
 				e.unsure = true // until it is read again
 			}
 			e.unsure, e.reread = e.unsure || e.reread, false
-			if !unsureOnly || e.unsure {
+			if of == everybody || e.unsure {
 				users = append(users, id)
 			}
 		}

@@ -1,4 +1,4 @@
-// Package httpgate takes heartbeats and changes of visibility over HTTP.
+// Package httpgate takes heartbeats and changes of visibility and overrides over HTTP.
 //
 //	POST /presence/heartbeats             beats, from apps and from gateways in any language
 //	POST /presence/connections            connections that gateways see open, idle and close

@@ -27,7 +27,7 @@ type Gate struct {
 	writer          *writer
 	gateways        *gateways
 	heartbeatSlots  chan struct{} // one for each request with beats that have arrived
-	visibilitySlots chan struct{} // one for each change of visibility that has arrived
+	visibilitySlots chan struct{} // one for each change of a user that has arrived
 	incomplete      *quota.Quota[sender]
 	copies          Copies            // nil: nobody can erase
 	tenants         *tenants.Accounts // nil: tenants have no quotas

@@ -19,7 +19,9 @@ type overrideAnswer struct {
 func (g *Gate) putOverride(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	return g.change(w, r, func(body []byte, c *userChange) error {
 		o, err := decodeOverride(body, schemas.MillisOf(time.Now()))
-		g.overrides(c, o)
+		if err == nil {
+			g.fill(c, o)
+		}
 		return err
 	})
 }
@@ -27,15 +29,16 @@ func (g *Gate) putOverride(w http.ResponseWriter, r *http.Request) (status int, 
 // deleteOverride ends it.
 func (g *Gate) deleteOverride(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	return g.change(w, r, func(body []byte, c *userChange) error {
-		g.overrides(c, schemas.Override{})
 		if len(body) > 0 {
 			return schemas.Invalid("body", "must be empty")
 		}
+		g.fill(c, schemas.Override{})
 		return nil
 	})
 }
 
-func (g *Gate) overrides(c *userChange, o schemas.Override) {
+// fill makes the frame and the answer of an override.
+func (g *Gate) fill(c *userChange, o schemas.Override) {
 	c.frame = schemas.AppendOverride(nil, c.user, o, c.name)
 	c.answer = overrideAnswer{g.cfg.Users.Called(c.user, c.name).Shown(), o.Asked()}
 }

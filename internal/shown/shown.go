@@ -23,6 +23,7 @@ func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
 	case t.Visibility == schemas.Nobody:
 		seen.To, seen.Cause, seen.Kinds, seen.Visibility = schemas.Offline, schemas.Bye, 0, schemas.Everyone
 		seen.LastSeen = t.At
+		seen.HideOverride()
 		return &seen, visibilityChanged && t.From != schemas.Offline
 	case visibilityChanged:
 		seen = *Transition(t)
@@ -34,8 +35,8 @@ func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
 
 // Transition returns t, except for a hidden user who shows again: then all times are those of the show,
 // because the times, the state before and the collapsed changes of t are from the hidden time. An
-// erased user was offline before: the user may have been hidden. Of an override others know only that the user does
-// not want to be disturbed.
+// erased user was offline before: the user may have been hidden. Of an override others know that the user does not
+// want to be disturbed, and by the cause that one was set or ended.
 func Transition(t *schemas.Transition) *schemas.Transition {
 	if t.Cause == schemas.Erased {
 		seen := *t

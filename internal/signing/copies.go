@@ -34,7 +34,10 @@ func (c *Checker) Remember(counted []Counted) bool {
 // come back, bring an old policy into force. A hide always counts: two that are sealed in one millisecond have one MAC,
 // and the second one, after a show, must hide the user.
 func isRemembered(f *schemas.Frame) bool {
-	shows := f.VisibilityUser != 0 && f.Visibility == schemas.Everyone || f.Override != nil && f.Override.State != schemas.Invisible
+	shows := f.VisibilityUser != 0 && f.Visibility == schemas.Everyone
+	if o := f.Override; o != nil {
+		shows = o.State != schemas.Invisible || o.Until != 0
+	}
 	return shows || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
 

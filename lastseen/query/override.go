@@ -11,7 +11,7 @@ import (
 type overrideAnswer struct {
 	schemas.NamedUser
 	Override *schemas.AskedOverride `json:"override"`
-	// Automatic is what the state would be without the override, where that differs or may.
+	// Automatic is, under away, what the state would be without.
 	Automatic string `json:"automatic,omitempty"`
 }
 
@@ -19,6 +19,9 @@ type overrideAnswer struct {
 func (s *Server) override(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
 	var answer overrideAnswer
 	known, err := s.ofOwn(ctx, request, header, &answer.NamedUser)
+	if err == nil && known != nil && known.Override.State != 0 {
+		err = s.complete(ctx, known, header)
+	}
 	if err == nil && known != nil {
 		answer.Override = known.Override.Asked()
 		if known.Override.Automatic != 0 {

@@ -232,7 +232,7 @@ func (r *Reader) Watch(ctx context.Context) error {
 // asOffline shows a hidden user as offline since the hide.
 func asOffline(c schemas.Current) schemas.Current {
 	return schemas.Current{User: c.User, State: schemas.Offline, Since: c.Since, LastSeen: c.LastSeen, LastActive: c.LastActive,
-		Visibility: schemas.Everyone, Version: c.Hidden}
+		Visibility: schemas.Everyone, Version: c.Hidden, Override: c.Override.ForOthers()}
 }
 
 // readStore completes the unresolved answers from the durable store.

@@ -3,7 +3,9 @@ package query
 import (
 	"context"
 	"net/http"
+	"time"
 
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,6 +36,9 @@ type visibilityAnswer struct {
 func (s *Server) visibility(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
 	var answer visibilityAnswer
 	known, err := s.ofOwn(ctx, request, header, &answer.NamedUser)
+	if err == nil && known != nil && known.Override.State == schemas.Invisible {
+		err = s.complete(ctx, known, header)
+	}
 	if err == nil && known != nil {
 		visibility := schemas.KnownVisibility(known.Visibility)
 		if known.Override.Hides {
@@ -71,10 +76,18 @@ func (s *Server) ofOwn(ctx context.Context, request *http.Request, header http.H
 		return nil, nil
 	}
 	setStale(header, answers)
-	if known.Override.State != 0 { // Redis has no more than that
-		stored, err := s.durable.Users(ctx, []schemas.UserID{id})
-		known.Override = stored[id].Override
-		return &known, err
-	}
 	return &known, nil
+}
+
+// complete reads what Redis does not have of an override.
+func (s *Server) complete(ctx context.Context, known *answer, header http.Header) error {
+	stored, err := s.durable.Users(ctx, []schemas.UserID{known.User})
+	if err != nil {
+		return err
+	}
+	row := stored[known.User]
+	if known.Override = row.Override; !store.Has(row, known.Current) {
+		header.Set(staleHeader, schemas.MillisOf(time.Now()).String())
+	}
+	return nil
 }

@@ -452,7 +452,7 @@ type Status struct {
 	Override        OverrideState `protobuf:"varint,19,opt,name=override,proto3,enum=stillhere.v1.OverrideState" json:"override,omitempty"`
 	OverrideUntilMs int64         `protobuf:"varint,20,opt,name=override_until_ms,json=overrideUntilMs,proto3" json:"override_until_ms,omitempty"` // 0: without an end
 	OverrideNote    string        `protobuf:"bytes,21,opt,name=override_note,json=overrideNote,proto3" json:"override_note,omitempty"`
-	// With override AWAY, what the state would be without; from and to are what others see.
+	// With override AWAY, what the state would be without; state is what others see.
 	Automatic State `protobuf:"varint,22,opt,name=automatic,proto3,enum=stillhere.v1.State" json:"automatic,omitempty"`
 	// With override INVISIBLE: the user does not hide by the visibility, which is nobody.
 	OverrideHides bool `protobuf:"varint,23,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`

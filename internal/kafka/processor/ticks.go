@@ -20,7 +20,7 @@ type roundTrip struct {
 	took   time.Duration // the last one
 	known  bool
 	task   bool      // what the task says
-	last   time.Time // when a tick was appended last
+	last   time.Time // when the last tick was begun
 	due    time.Time // when the task has work without other records
 }
 
@@ -28,7 +28,7 @@ type roundTrip struct {
 func (r *roundTrip) appended(begun time.Time, offset, next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.begun.IsZero() {
+	if r.last = begun; r.begun.IsZero() {
 		r.begun, r.offset = begun, offset
 	}
 	r.handledTo(next)
@@ -45,16 +45,12 @@ func (r *roundTrip) handled(next int64, task bool, due time.Time) {
 // quietTick is how long a partition in which nothing is due goes without a tick.
 const quietTick = time.Second
 
-// isTime reports whether a tick has to be appended now, and not an interval later. It then notes that one is.
-func (r *roundTrip) isTime(interval time.Duration) bool {
+// wantsTick reports whether a tick has to be appended now, and not an interval later.
+func (r *roundTrip) wantsTick(interval time.Duration) bool {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.due.After(now) && now.Sub(r.last)+interval/2 < quietTick {
-		return false
-	}
-	r.last = now
-	return true
+	return !r.due.After(now) || now.Sub(r.last)+interval/2 >= quietTick
 }
 
 func (r *roundTrip) handledTo(next int64) {
@@ -84,7 +80,7 @@ func (s *session) tick() {
 			return
 		}
 		for _, p := range s.Parts() {
-			if p.Phase.Load() == kafka.Running && p.ticks.isTime(s.Config.TickInterval) {
+			if p.Phase.Load() == kafka.Running && p.ticks.wantsTick(s.Config.TickInterval) {
 				p.appendTick()
 			}
 		}
