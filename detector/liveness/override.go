@@ -38,7 +38,7 @@ func (m *Machine) overAt(u *user) presence {
 	case u.over.Until > m.clock.now: // if presence time goes on from now
 		return m.clock.presence() + presence(u.over.Until-m.clock.now)
 	}
-	return m.clock.at(u.over.Until)
+	return m.clock.at(max(u.over.Until, m.restartedAt))
 }
 
 // rearmOverrides sets the timers of overrides anew after presence time stood still: their ends are log times.

@@ -68,6 +68,7 @@ func (w *world) overrideLimit(u *user) millis {
 	if end == 0 || w.stopped != 0 && end > w.stopped {
 		return never
 	}
+	end = max(end, w.restartedAt)
 	return w.presence(min(end, w.now)) + millis(max(0, end-w.now))
 }
 
