@@ -118,6 +118,8 @@ func (m *Machine) EndLossy(latest schemas.Millis) (presumed int) {
 		if u.state != schemas.Offline {
 			m.presume(u)
 			presumed++
+		} else if !u.hidden {
+			u.refresh()
 		}
 		m.save(e, u, false)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -74,9 +75,12 @@ func decodeOverride(body []byte, now schemas.Millis) (o schemas.Override, err er
 
 func untilOf(text string, now schemas.Millis) (schemas.Millis, error) {
 	t, err := time.Parse(time.RFC3339, text)
-	o := schemas.Override{State: schemas.DoNotDisturb, Until: schemas.MillisOf(t)}
-	if err != nil || o.Until <= now || o.Check() != nil {
+	if err != nil {
 		return 0, schemas.Invalid("until", "must be an instant to come, as 2026-02-01T17:00:00Z")
+	}
+	o := schemas.Override{State: schemas.DoNotDisturb, Until: schemas.MillisOf(t)}
+	if o.Until <= now || o.Check() != nil { // whether it is to come is no matter of form
+		return 0, web.Refuse(http.StatusConflict, "over", "until", "must be an instant to come, by the year 9999")
 	}
 	return o.Until, nil
 }

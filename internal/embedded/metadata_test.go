@@ -46,6 +46,8 @@ func TestACommitWithMoreThan4096BytesOfMetadataIsRefused(t *testing.T) {
 			}), kgo.TryCommit)
 			return err
 		}
+		// The broker knows the topic once it takes a record for it.
+		must.Do(t, client(t, addrs).ProduceSync(t.Context(), &kgo.Record{Topic: name}).FirstErr())
 		for kind, commit := range map[string]func(string) error{"plain": plain, "in a transaction": transactional} {
 			if err := commit(strings.Repeat("x", 4096)); err != nil {
 				t.Errorf("%s, 4,096 bytes: %v", kind, err)

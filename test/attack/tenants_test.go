@@ -117,12 +117,15 @@ var attempts = map[string][]attempt{
 	"POST /presence/changes": listed("POST", "/presence/changes", func(name string) any {
 		return map[string]any{"user_ids": []string{name}}
 	}),
-	"GET /presence/{user_id}":            below("GET", "", ""),
-	"GET /presence/{user_id}/history":    below("GET", "/history", ""),
-	"GET /presence/{user_id}/export":     below("GET", "/export", ""),
-	"GET /presence/{user_id}/visibility": below("GET", "/visibility", ""),
-	"GET /presence/{user_id}/followers":  below("GET", "/followers", ""),
-	"PUT /presence/{user_id}/visibility": below("PUT", "/visibility", `{"visibility":"nobody"}`),
+	"GET /presence/{user_id}":             below("GET", "", ""),
+	"GET /presence/{user_id}/history":     below("GET", "/history", ""),
+	"GET /presence/{user_id}/export":      below("GET", "/export", ""),
+	"GET /presence/{user_id}/visibility":  below("GET", "/visibility", ""),
+	"GET /presence/{user_id}/followers":   below("GET", "/followers", ""),
+	"PUT /presence/{user_id}/visibility":  below("PUT", "/visibility", `{"visibility":"nobody"}`),
+	"GET /presence/{user_id}/override":    below("GET", "/override", ""),
+	"PUT /presence/{user_id}/override":    below("PUT", "/override", `{"state":"invisible"}`),
+	"DELETE /presence/{user_id}/override": below("DELETE", "/override", ""),
 	"POST /presence/followers": listed("POST", "/presence/followers", func(name string) any {
 		return map[string]any{"add": []any{map[string]any{"user_id": name, "followers": []string{"mallory"}}}}
 	}),

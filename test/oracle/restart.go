@@ -166,7 +166,8 @@ func (w *world) adopt() {
 // presume gives reports to users who are present: of the kinds in their statuses, heard now.
 func (w *world) presume() {
 	for _, id := range w.ids() {
-		if u := w.users[id]; u.state != schemas.Offline {
+		u := w.users[id]
+		if u.forgetPresence(); u.state != schemas.Offline {
 			w.presumeReports(u)
 		}
 	}
