@@ -31,7 +31,7 @@ func (*overrideCommand) Help() string {
 
   dnd        others see the state, and that the user does not want to be disturbed; the answer to whether to push is hold
   away       others see away in place of online
-  invisible  others see what they see of a user who hides, see "hide"`
+  invisible  others see what they see of a hidden user, see "hide"`
 }
 
 type overrideSet struct {
