@@ -157,13 +157,21 @@ func (s *session) poll(stop context.Context) kgo.Fetches {
 	if s.proc.batches.Load() {
 		most = s.Config.MaxPollRecords
 	}
-	ready := func() bool { return s.rebalanceWaiting.Load() || stop.Err() != nil }
+	ready := func() bool { return s.rebalanceWaiting.Load() || stop.Err() != nil || s.restoredWait() }
 	if wait == 0 && !ready() { // a context that has ended would bring nothing to handle during the commit
 		return s.Client.PollRecords(nil, most) //nolint:staticcheck // nil: what has come by now
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	return s.Poll(ctx, most, ready)
+}
+
+// restoredWait reports whether resumeRestored has something to do: a partition that was restored just
+// before the poll began has ended no poll.
+func (s *session) restoredWait() bool {
+	s.restoredMu.Lock()
+	defer s.restoredMu.Unlock()
+	return len(s.restored) > 0
 }
 
 // resumeRestored lets the client fetch the partitions that have been restored.
