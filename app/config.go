@@ -137,12 +137,11 @@ func Defaults() Config {
 
 // settle copies what several services must agree on into their settings.
 func (c *Config) settle(partitions int32) {
-	c.Ingest.Partitions = partitions
-	c.Ingest.GatewayID = schemas.GatewayID("ingest-" + c.Instance)
+	c.Ingest.Partitions, c.Ingest.GatewayID = partitions, schemas.GatewayID("ingest-"+c.Instance)
 	i := &c.Ingest
 	i.HeartbeatInterval, i.ForgetAfter, i.NameAfter, i.ActiveAfterIdle, i.ReportAgainAfter = 0, 0, 0, 0, 0
 	c.Ingest.Config = c.Ingest.Under(c.Policy, c.Tenants)
-	c.Ingest.HTTP.MaxDevices = c.Policy.MaxDevices
+	c.Ingest.HTTP.MaxDevices, c.Ingest.HTTP.PolicyOf = c.Policy.MaxDevices, c.policyOf
 	c.Ingest.Sockets.HeartbeatJitter = c.Policy.HeartbeatJitter
 	c.Ingest.Sockets.IdleTimeout = idleTimeout(c.Policy)
 	c.Ingest.Sockets.Tenants = map[string]ingest.Pace{}
@@ -159,6 +158,9 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.Sockets.MaxSubscriptions = c.MaxSubscriptions
 	c.Ingest.Sockets.MaxMessage = max(c.Ingest.Sockets.MaxMessage, int(fanout.RequestBytes(c.MaxSubscriptions)))
 }
+
+// policyOf is the policy of a tenant's users.
+func (c Config) policyOf(tenant string) schemas.Policy { return c.Policy.For(c.Tenants[tenant]) }
 
 // idleTimeout is after what silence sockets are closed by a policy.
 func idleTimeout(p schemas.Policy) time.Duration {

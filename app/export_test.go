@@ -43,6 +43,8 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 				Cause: schemas.VisibilityChange, Kinds: schemas.SetOfKinds(schemas.Web), Visibility: schemas.Nobody, Version: 6, Policy: "p",
 				Override: schemas.Override{State: schemas.Invisible, Note: "<3", Hides: true}})
 	}
+	changes = append(changes, &schemas.Transition{User: 8, From: schemas.Offline, To: schemas.Offline, At: at, Cause: schemas.LastSeenSet,
+		Visibility: schemas.Everyone, Version: 7, Policy: "p", Override: schemas.Override{LastSeen: schemas.SeenNever}})
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: changes}))
 	must.Get(edges.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}, {User: 2, Follower: 3}}))(t)
 	statuses := func(_ context.Context, user schemas.UserID, after schemas.Millis) (*schemas.Status, error) {
@@ -73,6 +75,9 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	}
 	if len(lines) != 7 {
 		t.Errorf("%d lines", len(lines))
+	}
+	if text := export(8); strings.Count(text, `"override":{"last_seen":"never"}`) != 2 {
+		t.Errorf("of a user who was never here and does not show when: %s", text)
 	}
 	if text := export(9); text != "" {
 		t.Errorf("of an unknown user: %s", text)

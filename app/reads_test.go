@@ -196,3 +196,47 @@ func TestTheUserAndAdministratorsReadAnOverrideAndOthersOnlyWhatItShows(t *testi
 		}
 	}
 }
+
+func TestOthersReadLastSeenAsTheUserAndThePolicyShowIt(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) {
+		d.Auth.Requests, d.MayReadHistory, d.Policy.ForbidHiding = 0, app.HistoryWatchers, true
+	})
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	own := token(t, time.Hour, "sub", owner, "presence:beat presence:read")
+	beatUntilSeen(t, host, admin, owner)
+	set := func(body string) (int, http.Header, string) {
+		return send(t, host, http.MethodPut, "/presence/"+owner+"/audience", body, own)
+	}
+	if status, _, text := set(`{"base":"nobody"}`); status != http.StatusForbidden ||
+		!strings.Contains(text, `"field":"base"`) || !strings.Contains(text, "forbid_hiding") {
+		t.Errorf("who may not hide is answered %d %s", status, text)
+	}
+	for _, c := range []struct{ shown, others, audience string }{
+		{"coarse", `"last_seen":"recently"`, `{"user_id":"43","base":"everyone","last_seen":"coarse"}`},
+		{"never", `"last_seen":"hidden"`, `{"user_id":"43","base":"everyone","last_seen":"never"}`},
+		{"exact", `"last_seen_at":"2`, `{"user_id":"43","base":"everyone","last_seen":"exact"}`},
+	} {
+		if status, _, text := set(`{"last_seen":"` + c.shown + `"}`); status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+		eventually(t, "others read "+c.others, func() bool {
+			_, _, text := ask(t, host, "/presence/"+owner, reader(t, friend))
+			return strings.Contains(text, c.others) && strings.Contains(text, `"last_seen_at":null`) == (c.shown != "exact")
+		})
+		_, _, history := ask(t, host, "/presence/"+owner+"/history", reader(t, friend))
+		if _, _, whole := ask(t, host, "/presence/"+owner+"/history", own); (history == whole) != (c.shown == "exact") || strings.Contains(whole, `"changes":[]`) {
+			t.Errorf("%s: others read the history %s, the user %s", c.shown, history, whole)
+		}
+		for who, want := range map[string]string{own: c.audience, admin: c.audience, reader(t, stranger): `{"user_id":"43","base":null,"last_seen":null}`} {
+			if _, _, text := ask(t, host, "/presence/"+owner+"/audience", who); text != want {
+				t.Errorf("%s: the audience is %s, want %s", c.shown, text, want)
+			}
+		}
+		for _, who := range []string{own, admin} {
+			if _, _, text := ask(t, host, "/presence/"+owner, who); !strings.Contains(text, `"last_seen_at":"2`) || strings.Contains(text, `"last_seen":`) {
+				t.Errorf("%s: the user reads %s", c.shown, text)
+			}
+		}
+	}
+}

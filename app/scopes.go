@@ -14,6 +14,7 @@ var scopes = map[string]string{
 	"POST /presence/connections":          auth.Beat,
 	"GET /presence/connect":               auth.Beat,
 	"PUT /presence/{user_id}/visibility":  auth.Beat,
+	"PUT /presence/{user_id}/audience":    auth.Beat,
 	"PUT /presence/{user_id}/override":    auth.Beat,
 	"DELETE /presence/{user_id}/override": auth.Beat,
 	"DELETE /presence/{user_id}":          auth.Beat,
@@ -27,6 +28,7 @@ var scopes = map[string]string{
 	"GET /presence/{user_id}":             auth.Read,
 	"GET /presence/{user_id}/history":     auth.Read,
 	"GET /presence/{user_id}/visibility":  auth.Read,
+	"GET /presence/{user_id}/audience":    auth.Read,
 	"GET /presence/{user_id}/override":    auth.Read,
 	"GET /presence/{user_id}/export":      auth.Read,
 

@@ -162,7 +162,9 @@ func (b *builder) useReader(ctx context.Context) error {
 	}
 	return share(b, &b.reader, func() (*query.Reader, component, error) {
 		reader := query.NewReader(b.view, b.store, b.partitions, b.config.Lastseen, b.useLastseenMetrics())
-		return reader, component{services: []service{{"watermarks of reads", loops, reader.Watch}}}, nil
+		reader.Follow(b.config.policyOf)
+		return reader, component{services: []service{{"watermarks of reads", loops, reader.Watch}},
+			onChange: []func(Config){func(c Config) { reader.Follow(c.policyOf) }}}, nil
 	})
 }
 

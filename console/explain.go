@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -73,6 +74,11 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	case !a.sees(found.Change):
 		return nil, a.absent(nil)
 	}
+	if !a.admin {
+		if shows, err := s.showsTimes(ctx, found.Change); err != nil || !shows {
+			return nil, cmp.Or(err, a.absent(nil))
+		}
+	}
 	unseen := func(c explain.Change) bool { return !a.sees(c) }
 	found.Before, found.After = slices.DeleteFunc(found.Before, unseen), slices.DeleteFunc(found.After, unseen)
 	if r := found.Replay; r != nil && !a.admin && (r.Before.Hid || r.After.Hid) {
@@ -81,6 +87,20 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	var text strings.Builder
 	_ = found.Write(&text) // into memory
 	return explanation{found, text.String()}, nil
+}
+
+// showsTimes reports whether others learn when the user of a change was last here: not of one who has no name.
+func (s *Server) showsTimes(ctx context.Context, c explain.Change) (bool, error) {
+	id, tenant := c.User, ""
+	if c.Name != nil {
+		user, name, err := s.Cluster.Users.User("user_id", *c.Tenant, *c.Name)
+		if err != nil {
+			return false, err
+		}
+		id, tenant = user, name.Tenant
+	}
+	stored, err := s.Store.Users(ctx, []schemas.UserID{id})
+	return id != 0 && stored[id].Override.LastSeen <= schemas.SeenByPolicy && !s.coarse(tenant), err
 }
 
 // sees reports whether the audience may see a change.

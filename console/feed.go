@@ -188,6 +188,9 @@ type feedRow struct {
 
 func (s *Server) feedRowOf(f *feedFilter, t *schemas.Transition) feedRow {
 	r := feedRow{NamedUser: s.shown(t.User, t.Name), Change: query.ChangeOf(t), Visibility: schemas.VisibilityWord(t.Visibility)}
+	if !f.admin && (t.Override.LastSeen != 0 || s.coarse(t.Name.Tenant)) {
+		r.LastSeenAt, r.LastActiveAt = 0, 0
+	}
 	if f.conceals(t) {
 		r.From, r.To, r.Devices, r.Kinds = hiddenWord, hiddenWord, nil, nil
 		r.LastSeenAt, r.LastActiveAt, r.DeviceID = 0, 0, nil

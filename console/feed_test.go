@@ -20,7 +20,7 @@ type received struct{ *httptest.ResponseRecorder }
 func (received) SetWriteDeadline(time.Time) error { return nil }
 
 func feedOf(w http.ResponseWriter) *feed {
-	return &feed{feedFilter: feedFilter{audience: audience{all: true}}, s: &Server{}, heard: time.Now(), batches: make(chan []*schemas.Transition, 9),
+	return &feed{feedFilter: feedFilter{audience: audience{all: true}}, s: serverUnder(schemas.Policy{}), heard: time.Now(), batches: make(chan []*schemas.Transition, 9),
 		to: &sender{w, http.NewResponseController(w)}, next: map[int32]stream.StoredOffset{}}
 }
 

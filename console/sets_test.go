@@ -17,6 +17,7 @@ func status(user schemas.UserID, state schemas.State, visibility schemas.Visibil
 }
 
 func listed(u *userSet, of selection) string {
+	of.server = serverUnder(schemas.Policy{})
 	rows, _ := u.list(of, time.Now())
 	var words []string
 	for _, r := range rows {
@@ -158,7 +159,7 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 	if seen, _ := (&feedFilter{audience: every}).shows(show); seen.From != schemas.Online || seen.LastSeen != 9 || seen.LeftOut != 0 {
 		t.Errorf("a show tells of the time before: %+v", seen)
 	}
-	var s Server
+	s := serverUnder(schemas.Policy{})
 	if r := s.feedRowOf(&feedFilter{audience: every}, hide); r.From != hiddenWord || r.To != hiddenWord || r.LastSeenAt != 0 {
 		t.Errorf("a hide is shown as %+v", r)
 	}

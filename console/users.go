@@ -25,6 +25,7 @@ type user struct {
 	State      string         `json:"state"`
 	Since      schemas.Millis `json:"since"`
 	LastSeenAt schemas.Millis `json:"last_seen_at"`
+	LastSeen   string         `json:"last_seen,omitempty"` // in place of it, as in a Presence
 	// Coarseness is how far last_seen_at may be behind the newest heartbeat; left out if it is that of the
 	// last change.
 	Coarseness int64  `json:"last_seen_coarseness_ms,omitempty"`
@@ -35,6 +36,12 @@ type user struct {
 
 func (s *Server) shown(id schemas.UserID, name schemas.Name) schemas.NamedUser {
 	return s.Cluster.Users.Called(id, name).Shown()
+}
+
+// coarse reports whether the policy of a tenant lets others learn when users were last here only coarsely.
+func (s *Server) coarse(tenant string) bool {
+	now := s.Current()
+	return now.Policy.For(now.Tenants[tenant]).CoarseLastSeen
 }
 
 // usersAnswer is the answer to GET users.
@@ -85,6 +92,7 @@ func (s *Server) selectionOf(r *http.Request, values map[string]string) (of sele
 	if of.audience, err = s.audienceOf(r); err != nil {
 		return of, err
 	}
+	of.server = s
 	of.text, of.prefix, of.states = s.Cluster.Users.Text(), values["q"], values["state"]
 	for word := range strings.SplitSeq(of.states, ",") {
 		if of.states != "" && !slices.Contains([]string{"online", "away", "offline", hiddenWord}, word) {
@@ -142,7 +150,8 @@ func (s *Server) userOf(of selection, r *row, seen redisview.Seen) user {
 		u.Visibility = schemas.VisibilityWord(schemas.Nobody)
 		return u
 	}
-	if last := seen.LastSeen(); last > u.LastSeenAt {
+	_, _, u.LastSeen = schemas.Override{LastSeen: of.lastSeen(r)}.Learned(r.state, r.seen, 0, schemas.MillisOf(time.Now()))
+	if last := seen.LastSeen(); u.LastSeen == "" && last > u.LastSeenAt {
 		u.LastSeenAt, u.Coarseness = last, int64(max(seen.Interval, schemas.MillisOf(time.Now())-seen.At))
 	}
 	if seen.At != 0 && seen.At >= r.since {

@@ -28,7 +28,8 @@ type row struct {
 	state            schemas.State
 	hidden           bool
 	since, seen      schemas.Millis
-	removed, unknown bool // removed: neither present nor hidden; unknown: of no user
+	lastSeen         schemas.LastSeen // as the user chose it
+	removed, unknown bool             // removed: neither present nor hidden; unknown: of no user
 }
 
 // rowOf reads a record of presence.status.
@@ -50,7 +51,7 @@ func rowOf(r *schemas.Record) row {
 	hidden := status.Visibility == schemas.Nobody
 	name := schemas.Name{Tenant: strings.Clone(status.Name.Tenant), Text: strings.Clone(status.Name.Text)} // may point into the record
 	return row{user: user, name: name, state: status.State, hidden: hidden, since: status.Since, seen: status.LastSeen,
-		removed: status.State == schemas.Offline && !hidden}
+		lastSeen: status.Override.LastSeen, removed: status.State == schemas.Offline && !hidden}
 }
 
 // userSet holds the users who are present or hidden. Any goroutine may use it.
@@ -107,10 +108,11 @@ func (u *userSet) Start(_ context.Context, at stream.Assignment) (stream.StoredO
 // selection is which users are listed, in which order.
 type selection struct {
 	audience
-	text   bool   // users have names
-	prefix string // of the id or name
-	states string // words separated by commas; empty: all
-	by     string // user_id, state or since
+	server *Server // has the policies
+	text   bool    // users have names
+	prefix string  // of the id or name
+	states string  // words separated by commas; empty: all
+	by     string  // user_id, state or since
 	down   bool
 }
 
@@ -182,10 +184,26 @@ func (s *selection) stateOf(r *row) string {
 
 // times are what the sender may see of the times of a user.
 func (s *selection) times(r *row) (since, seen schemas.Millis) {
-	if s.conceals(r) {
+	switch {
+	case s.conceals(r):
 		return 0, 0
+	case s.lastSeen(r) == 0:
+		return r.since, r.seen
+	case r.state == schemas.Online:
+		return r.since, 0
 	}
-	return r.since, r.seen
+	return 0, 0
+}
+
+// lastSeen is what the sender learns of when a user was last here; 0: all.
+func (s *selection) lastSeen(r *row) schemas.LastSeen {
+	switch {
+	case s.admin:
+		return 0
+	case s.server.coarse(r.name.Tenant):
+		return max(r.lastSeen, schemas.SeenCoarsely)
+	}
+	return r.lastSeen
 }
 
 func (s *selection) compare(a, b *row) int {

@@ -217,13 +217,15 @@ func TestABeatInAWrongPartitionIsForwardedOnceWithItsTrueAgeAndWarnedAbout(t *te
 	}
 }
 
-func TestAVisibilityOrOverrideInAWrongPartitionIsForwardedOnceAsItIs(t *testing.T) {
+func TestAVisibilityOverrideOrLastSeenInAWrongPartitionIsForwardedOnceAsItIs(t *testing.T) {
 	stranger := inPartition(1, 2, 4)
 	override := schemas.Override{State: schemas.DoNotDisturb, Until: start + 1000, Note: "at lunch"}
 	for name, value := range map[string][]byte{
 		"visibility": schemas.AppendVisibility(nil, stranger, schemas.Nobody),
 		"override":   schemas.AppendOverride(nil, stranger, override, schemas.Name{}),
 		"none":       schemas.AppendOverride(nil, stranger, schemas.Override{}, schemas.Name{}),
+		"last seen":  schemas.AppendLastSeen(nil, stranger, schemas.SeenNever, schemas.Name{}),
+		"exact":      schemas.AppendLastSeen(nil, stranger, schemas.SeenExactly, schemas.Name{}),
 	} {
 		l := newLog(t, 1, 4)
 		l.restore(-1, "")
@@ -236,12 +238,12 @@ func TestAVisibilityOrOverrideInAWrongPartitionIsForwardedOnceAsItIs(t *testing.
 		right.restore(-1, "")
 		right.write(start, forwarded)
 		switch got := right.transitions(); {
-		case name == "none":
+		case name == "none" || name == "exact":
 			if len(got) != 0 {
 				t.Errorf("%s: published %+v", name, got)
 			}
 		case len(got) != 1 || (got[0].Visibility == schemas.Nobody) != (name == "visibility") ||
-			name == "override" && got[0].Override != override:
+			name == "override" && got[0].Override != override || name == "last seen" && got[0].Override != schemas.Override{LastSeen: schemas.SeenNever}:
 			t.Errorf("%s: published %+v", name, got)
 		}
 		if l.write(start, forwarded); len(l.out.Forwards) != 0 || len(l.out.Rejected) != 1 {

@@ -76,6 +76,7 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 		for name, frame := range map[string][]byte{
 			"hide":      schemas.AppendVisibility(nil, 1, schemas.Nobody),
 			"override":  schemas.AppendOverride(nil, 1, schemas.Override{State: schemas.SetAway}, schemas.Name{}),
+			"last seen": schemas.AppendLastSeen(nil, 1, schemas.SeenCoarsely, schemas.Name{}),
 			"erasure":   schemas.AppendErasure(nil, 1, schemas.Name{}, start+1, start+1, false),
 			"policy":    schemas.AppendPolicy(nil, policy),
 			"tick":      schemas.AppendTick(nil),
@@ -111,24 +112,39 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 	}
 }
 
-// Who may write heartbeats can copy a genuine frame. One that showed a user shows nobody who has hidden since, also
-// after a restart.
-func TestACopyOfAVisibilityShowsNobodyWhoHasHiddenSince(t *testing.T) {
+// Who may write heartbeats can copy a genuine frame. One by which others learned more shows nothing of users who have
+// them learn less since, also after a restart.
+func TestACopyOfAFrameShowsNothingThatTheUserHasHiddenSince(t *testing.T) {
 	t.Parallel()
+	for name, frames := range map[string]struct{ less, more []byte }{
+		"visibility": {schemas.AppendVisibility(nil, 1, schemas.Nobody), schemas.AppendVisibility(nil, 1, schemas.Everyone)},
+		"exact": {schemas.AppendLastSeen(nil, 1, schemas.SeenCoarsely, schemas.Name{}),
+			schemas.AppendLastSeen(nil, 1, schemas.SeenExactly, schemas.Name{})},
+		"coarse": {schemas.AppendLastSeen(nil, 1, schemas.SeenNever, schemas.Name{}),
+			schemas.AppendLastSeen(nil, 1, schemas.SeenCoarsely, schemas.Name{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkCopies(t, frames.less, frames.more)
+		})
+	}
+}
+
+func checkCopies(t *testing.T, less, more []byte) {
 	l := newLog(t, 0, 1)
 	l.keys = signing.Of([]signing.Master{master})
 	l.restore(-1, "")
 	sign := func(frame []byte, at schemas.Millis) []byte { return l.keys.Sign(frame, "presence.heartbeats", 0, at) }
-	show := sign(schemas.AppendVisibility(nil, 1, schemas.Everyone), start+200)
+	shows := sign(more, start+200)
 	l.write(start, sign(of("gw-1", 1, schemas.Beat{User: 1, Device: 7, Kind: schemas.Web}), start))
-	for i, frame := range [][]byte{sign(schemas.AppendVisibility(nil, 1, schemas.Nobody), start+100), show, sign(schemas.AppendVisibility(nil, 1, schemas.Nobody), start+300)} {
+	for i, frame := range [][]byte{sign(less, start+100), shows, sign(less, start+300)} {
 		if l.write(start+300, frame); len(l.transitions()) != 1 {
 			t.Fatalf("change %d published %v, and the refused are %v", i, l.transitions(), l.out.Rejected)
 		}
 	}
 	copied := func() {
 		t.Helper()
-		l.write(start+1000, show)
+		l.write(start+1000, shows)
 		if len(l.out.Rejected) != 1 || kafka.ErrorCode(l.out.Rejected[0].Reason) != "copied" || len(l.transitions()) != 0 {
 			t.Errorf("a copy published %v, and the refused are %v", l.transitions(), l.out.Rejected)
 		}

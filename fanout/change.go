@@ -34,6 +34,7 @@ func OfflineChangeOf(t *schemas.Transition) (Change, bool) {
 	c, ok := ChangeOf(t)
 	if ok && c.Hides() {
 		c.Transition.LastActive = t.LastActive
+		c.Transition.HideTimes()
 	}
 	return c, ok
 }
@@ -54,7 +55,7 @@ func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 	if previous.State != nil && *previous.State == schemas.StateWord(schemas.Offline) {
 		next.Since, next.LastSeen, next.LastActive = previous.Since, previous.LastSeenAt, previous.LastActiveAt
 	}
-	return schemas.PresenceOf(next, 0)
+	return c.shown(next, previous)
 }
 
 // After returns how others see the user after c, seen as previous before. Since stays 0 when neither
@@ -62,7 +63,7 @@ func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 func (c Change) After(previous schemas.Presence) schemas.Presence {
 	t := c.Transition
 	if t.Cause == schemas.Erased {
-		return schemas.PresenceOf(schemas.Current{}.After(t), 0)
+		return schemas.PresenceOf(schemas.Current{}.After(t), 0, t.At)
 	}
 	next := schemas.Current{
 		User: t.User, State: t.To, Since: c.Since, LastSeen: max(previous.LastSeenAt, t.LastSeen),
@@ -77,7 +78,18 @@ func (c Change) After(previous schemas.Presence) schemas.Presence {
 	if next.Since == 0 && previous.State != nil && *previous.State == schemas.StateWord(t.From) {
 		next.Since = previous.Since
 	}
-	return schemas.PresenceOf(next, 0)
+	return c.shown(next, previous)
+}
+
+// shown is how others see next. Where c does not say when the user was last here, the word of previous stays.
+func (c Change) shown(next schemas.Current, previous schemas.Presence) schemas.Presence {
+	p := schemas.PresenceOf(next, 0, c.Transition.At)
+	if next.Override.Coarse() && p.State != nil && next.State == schemas.Offline && next.LastSeen == 0 {
+		if p.LastSeen = previous.LastSeen; p.LastSeen == "hidden" {
+			p.LastSeen = ""
+		}
+	}
+	return p
 }
 
 // Receiver receives what arrives on the subscribed channels. The goroutines of the bus call its

@@ -84,7 +84,7 @@ func (c *Caller) CheckGateway(field string, gateway schemas.GatewayID) error {
 	return c.refuse("forbidden", field, "is not the gateway of the token, "+strconv.Quote(string(c.Gateway)))
 }
 
-// CheckVisibilityOf fails if the caller may not change the visibility or override of user, or erase it: only the user and
+// CheckVisibilityOf fails if the caller may not change what user shows to whom, or erase it: only the user and
 // administrators may, not gateways.
 func (c *Caller) CheckVisibilityOf(field string, user schemas.UserID) error {
 	if c == nil || c.Any || c.User == user && c.User != 0 {

@@ -35,7 +35,9 @@ type HTTPConfig struct {
 	MaxBeats int // beats in a request
 	// MaxDevices bounds the devices in a request with a user's own token (max_devices of the
 	// detector's policy). It does not apply to gateways.
-	MaxDevices  int
+	MaxDevices int
+	// PolicyOf is the policy of a tenant's users: whether they may hide and be invisible.
+	PolicyOf    func(tenant string) schemas.Policy
 	MaxRequests int // heartbeats requests that have arrived, at a time; more get 503
 	// MaxVisibility is how many changes of visibility are processed at a time; more get 503.
 	// Heartbeats do not take their slots, so overload never keeps a user from hiding.
@@ -82,6 +84,7 @@ func Defaults() Config {
 			MaxBody: 1_000_000, MaxBeats: 10_000, MaxDevices: 32, MaxRequests: 1024, MaxVisibility: 256,
 			MaxArriving: 64, MaxWaiting: 1_000_000, MaxGateways: 1000, BodyTimeout: 10 * time.Second,
 			Linger: 5 * time.Millisecond, GatewayQuiet: 10 * time.Second,
+			PolicyOf: func(string) schemas.Policy { return schemas.DefaultPolicy() },
 		},
 		Sockets: SocketConfig{
 			MaxSockets: 100_000, MaxMessage: 32 << 10, MaxSubscriptions: 500,

@@ -16,6 +16,8 @@ type (
 	Visibility = pb.Visibility
 	// OverrideState is what a user asks to be shown as; 0: nothing.
 	OverrideState = pb.OverrideState
+	// LastSeen is what others learn of when a user who is not online was last here.
+	LastSeen = pb.LastSeen
 )
 
 const (
@@ -36,6 +38,7 @@ const (
 	Erased           = pb.Cause_CAUSE_ERASED
 	OverrideSet      = pb.Cause_CAUSE_OVERRIDE_SET
 	OverrideOver     = pb.Cause_CAUSE_OVERRIDE_OVER
+	LastSeenSet      = pb.Cause_CAUSE_LAST_SEEN
 
 	Mobile  = pb.DeviceKind_DEVICE_KIND_MOBILE
 	Desktop = pb.DeviceKind_DEVICE_KIND_DESKTOP
@@ -49,6 +52,11 @@ const (
 	DoNotDisturb = pb.OverrideState_OVERRIDE_STATE_DND
 	SetAway      = pb.OverrideState_OVERRIDE_STATE_AWAY
 	Invisible    = pb.OverrideState_OVERRIDE_STATE_INVISIBLE
+
+	SeenByPolicy = pb.LastSeen_LAST_SEEN_POLICY
+	SeenCoarsely = pb.LastSeen_LAST_SEEN_COARSE
+	SeenNever    = pb.LastSeen_LAST_SEEN_NEVER
+	SeenExactly  = pb.LastSeen_LAST_SEEN_EXACT
 )
 
 // States, Causes and Kinds are all there are, in the order of their numbers. The numbers of
@@ -56,7 +64,7 @@ const (
 var (
 	States = [...]State{Offline, Away, Online}
 	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange,
-		GatewayDrained, DeviceEvicted, Erased, OverrideSet, OverrideOver}
+		GatewayDrained, DeviceEvicted, Erased, OverrideSet, OverrideOver, LastSeenSet}
 	Kinds = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
 )
 
@@ -67,6 +75,7 @@ var (
 	kindWords       = wordsOf("DEVICE_KIND_", pb.DeviceKind_name)
 	visibilityWords = wordsOf("VISIBILITY_", pb.Visibility_name)
 	overrideWords   = wordsOf("OVERRIDE_STATE_", pb.OverrideState_name)
+	lastSeenWords   = wordsOf("LAST_SEEN_", pb.LastSeen_name)
 )
 
 // wordsOf derives the words from the names in the .proto file: STATE_ONLINE becomes online.

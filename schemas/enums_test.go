@@ -14,6 +14,16 @@ func TestEveryValueOfEveryEnumerationHasAWordThatReadsBack(t *testing.T) {
 	checkWords(t, pb.Cause_name, CauseWord, ParseCause)
 	checkWords(t, pb.DeviceKind_name, KindWord, ParseKind)
 	checkWords(t, pb.Visibility_name, VisibilityWord, ParseVisibility)
+	checkWords(t, pb.LastSeen_name, LastSeenWord, func(field, text string) (LastSeen, error) {
+		if text == "policy" { // nobody may choose it
+			o, err := OverrideOf(`{"last_seen":"policy"}`)
+			return o.LastSeen, err
+		}
+		return ParseLastSeen(field, text)
+	})
+	if s, err := ParseLastSeen("x", "policy"); !IsInvalid(err) {
+		t.Errorf("the policy is chosen: %v", s)
+	}
 }
 
 func checkWords[T ~int32](t *testing.T, names map[int32]string, word func(T) string, parse func(field, text string) (T, error)) {

@@ -84,6 +84,8 @@ type Frame struct {
 	VisibilityUser UserID
 	Visibility     Visibility
 	VisibilityName Name // in text mode; the zero value if the frame does not say it
+	// LastSeen, if it is set, is what others learn of when VisibilityUser was last here, in place of a visibility.
+	LastSeen LastSeen
 	// Override is what VisibilityUser asks to be shown as, in place of a visibility; nil in nearly all.
 	Override *Override
 	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone. Until
@@ -303,7 +305,7 @@ func (f *Frame) takeVisibility(v []byte) (usual bool) {
 		return false // canonical reports it
 	}
 	f.VisibilityUser, f.Visibility = UserID(message.UserId), message.Visibility
-	f.VisibilityName = Name{message.Tenant, message.Name}
+	f.LastSeen, f.VisibilityName = message.LastSeen, Name{message.Tenant, message.Name}
 	if o := message.Override; o != nil {
 		f.Override = &Override{State: o.State, Until: Millis(o.UntilMs), Note: o.Note}
 	}
@@ -440,8 +442,11 @@ func (f *Frame) checkChange() error {
 		return Invalid("tenant_policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:
 		return invalidUser("visibility.user_id")
-	case f.Override != nil && f.Visibility != 0:
-		return Invalid("visibility.visibility", "does not go with an override")
+	case f.Override != nil && f.LastSeen != 0, (f.Override != nil || f.LastSeen != 0) && f.Visibility != 0:
+		return Invalid("visibility", "must have one of visibility, override and last_seen")
+	case f.LastSeen < 0 || f.LastSeen == SeenByPolicy || f.LastSeen > SeenExactly:
+		return Invalid("visibility.last_seen", "must be EXACT, COARSE or NEVER")
+	case f.LastSeen != 0:
 	case f.Override != nil:
 		if err := f.Override.check("visibility.override."); err != nil {
 			return err

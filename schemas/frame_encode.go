@@ -153,12 +153,24 @@ func AppendOverride(dst []byte, user UserID, o Override, name Name) []byte {
 		Override: &pb.Override{State: o.State, UntilMs: int64(o.Until), Note: o.Note}}})...)
 }
 
+// AppendLastSeen appends the frame that sets what others learn of when the user was last here. The name is as in
+// AppendNamedVisibility.
+func AppendLastSeen(dst []byte, user UserID, lastSeen LastSeen, name Name) []byte {
+	return append(dst, encode(&pb.Frame{Version: FrameVersion, Visibility: &pb.VisibilityChange{UserId: int64(user),
+		Tenant: name.Tenant, Name: name.Text, LastSeen: lastSeen}})...)
+}
+
 // AppendForwardedVisibility appends the change of f, which was written to a partition other than the user's.
 func AppendForwardedVisibility(dst []byte, f *Frame) []byte {
-	if f.Override != nil {
-		return appendVarint(AppendOverride(dst, f.VisibilityUser, *f.Override, f.VisibilityName), fieldForwarded, 1)
+	switch {
+	case f.Override != nil:
+		dst = AppendOverride(dst, f.VisibilityUser, *f.Override, f.VisibilityName)
+	case f.LastSeen != 0:
+		dst = AppendLastSeen(dst, f.VisibilityUser, f.LastSeen, f.VisibilityName)
+	default:
+		dst = AppendNamedVisibility(dst, f.VisibilityUser, f.Visibility, f.VisibilityName)
 	}
-	return appendVarint(AppendNamedVisibility(dst, f.VisibilityUser, f.Visibility, f.VisibilityName), fieldForwarded, 1)
+	return appendVarint(dst, fieldForwarded, 1)
 }
 
 // AppendErasure appends the frame that erases user. The name may be the zero value. until is when the last copy in a topic is gone;

@@ -97,6 +97,8 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-override", AppendOverride(nil, 42, lunch, Name{"acme", "ann@example.org"}),
 			contents{VisibilityUser: 42, VisibilityName: Name{"acme", "ann@example.org"}, Override: &lunch}},
 		{"frame-v1-override-over", AppendOverride(nil, 42, Override{}, Name{}), contents{VisibilityUser: 42, Override: new(Override)}},
+		{"frame-v1-last-seen", AppendLastSeen(nil, 42, SeenCoarsely, Name{"acme", "ann@example.org"}),
+			contents{VisibilityUser: 42, VisibilityName: Name{"acme", "ann@example.org"}, LastSeen: SeenCoarsely}},
 		{"frame-v1-visibility-named", AppendNamedVisibility(nil, 42, Nobody, Name{"acme", "ann@example.org"}),
 			contents{VisibilityUser: 42, Visibility: Nobody, VisibilityName: Name{"acme", "ann@example.org"}}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},

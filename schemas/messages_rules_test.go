@@ -14,7 +14,8 @@ import (
 func overrideByGenerated(o Override) (Override, bool) {
 	return o, o.State >= 0 && o.State <= Invisible && o.Until >= 0 && o.Until <= maxMillis && len(o.Note) <= MaxNote &&
 		!strings.Contains(o.Note, "\x00") && (o.State != 0 || o.Until == 0 && o.Note == "") && o.Automatic >= 0 && o.Automatic <= Online &&
-		(o.Automatic != 0) == (o.State == SetAway) && (!o.Hides || o.State == Invisible)
+		(o.Automatic != 0) == (o.State == SetAway) && (!o.Hides || o.State == Invisible) &&
+		(o.LastSeen == 0 || o.LastSeen == SeenCoarsely || o.LastSeen == SeenNever)
 }
 
 // transitionByGenerated reads value with the generated decoder and the rules of
@@ -32,7 +33,7 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 		(Name{Tenant: m.Tenant, Text: m.Name}).checkOptional() != nil {
 		return Transition{}, false
 	}
-	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides})
+	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen})
 	return Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
@@ -53,7 +54,7 @@ func statusByGenerated(value []byte) (Status, bool) {
 		m.ErasedVersion < 0 || m.ErasedVersion > m.Version {
 		return Status{}, false
 	}
-	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides})
+	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen})
 	return Status{
 		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
 		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility),
@@ -73,7 +74,7 @@ func statusEncodedByGenerated(s *Status) []byte {
 		ShownAtMs: int64(s.ShownAt), ErasedVersion: int64(s.ErasedVersion), WithheldUntilMs: int64(s.WithheldUntil),
 		Tenant: s.Name.Tenant, Name: s.Name.Text, NamedUntilMs: int64(s.NamedUntil),
 		Override: s.Override.State, OverrideUntilMs: int64(s.Override.Until), OverrideNote: s.Override.Note,
-		Automatic: s.Override.Automatic, OverrideHides: s.Override.Hides,
+		Automatic: s.Override.Automatic, OverrideHides: s.Override.Hides, LastSeen: s.Override.LastSeen,
 	})
 }
 
@@ -89,7 +90,7 @@ func unusualMessages() [][]byte {
 	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode(), beyond.Encode()}
 	named := status
 	named.Name, named.NamedUntil = Name{Tenant: "acme", Text: "ann"}, 1
-	named.Override = Override{State: SetAway, Until: 7, Note: "at lunch", Automatic: Online}
+	named.Override = Override{State: SetAway, Until: 7, Note: "at lunch", Automatic: Online, LastSeen: SeenCoarsely}
 	for _, value := range [][]byte{transition.Encode(), status.Encode(), named.Encode()} {
 		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
 		messages = append(messages, value, value[:len(value)-1])

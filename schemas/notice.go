@@ -53,6 +53,7 @@ type TransitionMessage struct {
 	At            Millis     `json:"at"`
 	LastSeenAt    Millis     `json:"last_seen_at"`
 	LastActiveAt  Millis     `json:"last_active_at"`
+	LastSeen      string     `json:"last_seen,omitempty"` // as in a Presence
 	Devices       []string   `json:"devices"`
 	Kinds         KindStates `json:"kinds"` // as of a Presence
 	Version       string     `json:"version"`
@@ -68,7 +69,8 @@ func (n Notice) transitionMessage() TransitionMessage {
 	if t.Visibility != Nobody {
 		state, previous := StateWord(t.To), StateWord(t.From)
 		m.State, m.PreviousState = &state, &previous
-		m.LastSeenAt, m.LastActiveAt, m.LeftOut = t.LastSeen, t.LastActive, t.LeftOut
+		m.LastSeenAt, m.LastActiveAt, m.LastSeen = t.learned()
+		m.LeftOut = t.LeftOut
 		m.Devices, m.Kinds = t.Kinds.Words(), t.Kinds.States()
 		m.DND = t.Override.State == DoNotDisturb
 	}
@@ -86,6 +88,7 @@ type NoticeMessage struct {
 	At            Millis     `json:"at"`
 	LastSeenAt    Millis     `json:"last_seen_at"`
 	LastActiveAt  Millis     `json:"last_active_at"`
+	LastSeen      string     `json:"last_seen,omitempty"` // as in a Presence
 	Devices       []string   `json:"devices"`
 	Kinds         KindStates `json:"kinds"` // as of a Presence
 	Version       string     `json:"version"`
@@ -101,11 +104,13 @@ type NoticeMessage struct {
 // Message is n in the form of its JSON.
 func (n Notice) Message() NoticeMessage {
 	t := n.Transition
-	return NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: n.User.Shown().UserID, State: StateWord(t.To),
+	m := NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: n.User.Shown().UserID, State: StateWord(t.To),
 		PreviousState: StateWord(t.From), Cause: CauseWord(t.Cause), At: t.At,
-		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(), Kinds: t.Kinds.States(),
+		Devices: t.Kinds.Words(), Kinds: t.Kinds.States(),
 		Version: t.Version.String(), LeftOut: t.LeftOut, DND: t.Override.State == DoNotDisturb, Tenant: n.User.Tenant,
 		Recipients: n.Recipients}
+	m.LastSeenAt, m.LastActiveAt, m.LastSeen = t.learned()
+	return m
 }
 
 // The headers of a webhook's request besides those of CloudEvents.

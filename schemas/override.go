@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Override is what a user asks to be shown as. The zero value is none.
+// Override is what a user asks to be shown as, and what others learn of when the user was last here. The zero value is
+// neither. One without a State has LastSeen alone.
 type Override struct {
 	State OverrideState
 	Until Millis // log time at which it ends by itself; 0: never
@@ -17,6 +18,8 @@ type Override struct {
 	Automatic State
 	// Hides: the override is Invisible, and the user would be visible without it.
 	Hides bool
+	// LastSeen is 0, SeenCoarsely or SeenNever, and in transitions SeenByPolicy. It stays when the override ends.
+	LastSeen LastSeen
 }
 
 // MaxNote bounds the note of an override, in bytes.
@@ -40,19 +43,20 @@ func (o Override) Asked() *AskedOverride {
 // Check returns why nobody may ask for o, a *FieldError; nil: one may.
 func (o Override) Check() error { return o.check("") }
 
-// ForOthers is what others know of o: that the user does not want to be disturbed.
+// ForOthers is what others know of o: that the user does not want to be disturbed, and LastSeen.
 func (o Override) ForOthers() Override {
-	if o.State != DoNotDisturb {
-		return Override{}
+	others := Override{LastSeen: o.LastSeen}
+	if o.State == DoNotDisturb {
+		others.State = DoNotDisturb
 	}
-	return Override{State: DoNotDisturb}
+	return others
 }
 
 // HideOverride leaves of t what others may know of the override, and so not what the state is without it.
 func (t *Transition) HideOverride() {
 	if t.Override.State == SetAway && t.From == t.To {
 		switch t.Cause {
-		case VisibilityChange, OverrideSet, DeviceEvicted:
+		case VisibilityChange, OverrideSet, DeviceEvicted, LastSeenSet:
 		default:
 			t.Cause = DevicesChanged
 		}
@@ -105,6 +109,8 @@ func (o Override) checkPublished() error {
 		return Invalid("automatic", "must be a state, and goes with away")
 	case o.Hides && o.State != Invisible:
 		return Invalid("override_hides", "goes with invisible")
+	case o.LastSeen < 0 || o.LastSeen > SeenNever:
+		return Invalid("last_seen", "must be POLICY, COARSE or NEVER, or unspecified")
 	}
 	return o.check("override.")
 }
@@ -120,21 +126,28 @@ func (o *Override) walk(c *codec, n protowire.Number) {
 	}
 	number(c, n+3, &o.Automatic)
 	c.flag(n+4, &o.Hides)
+	number(c, n+5, &o.LastSeen)
 }
 
 // overrideText is an override in JSON.
 type overrideText struct {
-	AskedOverride
+	State     string `json:"state,omitempty"`
+	Until     Millis `json:"until,omitempty"`
+	Note      string `json:"note,omitempty"`
 	Automatic string `json:"automatic,omitempty"`
 	Hides     bool   `json:"hides,omitempty"`
+	LastSeen  string `json:"last_seen,omitempty"`
 }
 
 // Text is o in JSON, for stores; empty: none.
 func (o Override) Text() string {
-	if o.State == 0 {
+	if o == (Override{}) {
 		return ""
 	}
-	text := overrideText{AskedOverride: *o.Asked(), Hides: o.Hides}
+	text := overrideText{State: OverrideWord(o.State), Until: o.Until, Note: o.Note, Hides: o.Hides}
+	if o.LastSeen != 0 {
+		text.LastSeen = LastSeenWord(o.LastSeen)
+	}
 	if o.Automatic != 0 {
 		text.Automatic = StateWord(o.Automatic)
 	}
@@ -148,11 +161,14 @@ func OverrideOf(stored string) (o Override, err error) {
 	if stored == "" {
 		return o, nil
 	}
-	if err = json.Unmarshal([]byte(stored), &text); err == nil {
+	if err = json.Unmarshal([]byte(stored), &text); err == nil && text.State != "" {
 		o.State, err = ParseOverride("override.state", text.State)
 	}
 	if err == nil && text.Automatic != "" {
 		o.Automatic, err = ParseState("override.automatic", text.Automatic)
+	}
+	if err == nil && text.LastSeen != "" {
+		o.LastSeen, err = parseWord[LastSeen](lastSeenWords, "override.last_seen", text.LastSeen)
 	}
 	o.Until, o.Note, o.Hides = text.Until, text.Note, text.Hides
 	return o, err

@@ -58,6 +58,9 @@ type Policy struct {
 	// stop presence time, BreakerLimit how long it stands still at most. 0 never stops it.
 	BreakerPercent int
 	BreakerLimit   time.Duration
+	// ForbidHiding and ForbidInvisible keep users from hiding and from being invisible; who does already stays so.
+	// CoarseLastSeen keeps others from learning more than coarsely when a user was last here.
+	ForbidHiding, ForbidInvisible, CoarseLastSeen bool
 }
 
 // DefaultPolicy is the policy of the design.
@@ -132,6 +135,9 @@ func (p *Policy) settings(m *pb.Policy) []setting {
 		duration("flap_interval", &p.FlapInterval, &m.FlapIntervalMs, p.FlapBurst != 0),
 		number("breaker_percent", &p.BreakerPercent, &m.BreakerPercent, 0, 100),
 		duration("breaker_limit", &p.BreakerLimit, &m.BreakerLimitMs, p.BreakerPercent != 0),
+		{name: "forbid_hiding", flag: &p.ForbidHiding, on: &m.ForbidHiding},
+		{name: "forbid_invisible", flag: &p.ForbidInvisible, on: &m.ForbidInvisible},
+		{name: "coarse_last_seen", flag: &p.CoarseLastSeen, on: &m.CoarseLastSeen},
 	}
 }
 

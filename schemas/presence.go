@@ -16,6 +16,10 @@ type Presence struct {
 	Since Millis     `json:"since"`
 	// Version is in decimal; "0" if nothing is known of the user.
 	Version string `json:"version"`
+	// LastSeen is set where the user, or the policy, does not let others learn times: "recently" (also while present),
+	// "within_a_week", "within_a_month", "long_ago" or "hidden". LastSeenAt and LastActiveAt are 0 then, and so is Since
+	// unless the user is online. In a change it is also empty where that is not known.
+	LastSeen string `json:"last_seen,omitempty"`
 	// StaleSince is the time since which the state may be out of date; 0 if it is current.
 	StaleSince Millis `json:"stale_since"`
 	// UnsureSince is set while the user is shown as present by devices of lost gateways alone: since
@@ -42,7 +46,7 @@ type Current struct {
 	// Hidden is the version of the transition that hid the user; 0 while visible. Readers get it
 	// in place of Version, which would reveal that a hidden user's state changes.
 	Hidden Version
-	// Override is what the user asks to be shown as; State is what others see.
+	// Override is as in the newest Transition; State is what others see.
 	Override Override
 }
 
@@ -71,8 +75,8 @@ func (c Current) After(t *Transition) Current {
 	return next
 }
 
-// PresenceOf is how others see c. State, times and devices of a hidden user are null.
-func PresenceOf(c Current, staleSince Millis) Presence {
+// PresenceOf is how others see c at now. State, times and devices of a hidden user are null.
+func PresenceOf(c Current, staleSince, now Millis) Presence {
 	p := Presence{UserID: c.User, Version: c.Version.String(), StaleSince: staleSince}
 	if c.Visibility == Nobody {
 		p.Version = c.Hidden.String()
@@ -80,7 +84,10 @@ func PresenceOf(c Current, staleSince Millis) Presence {
 	}
 	state := StateWord(c.State)
 	p.State = &state
-	p.LastSeenAt, p.LastActiveAt, p.Since = c.LastSeen, c.LastActive, c.Since
+	p.LastSeenAt, p.LastActiveAt, p.LastSeen = c.Override.Learned(c.State, c.LastSeen, c.LastActive, now)
+	if p.LastSeen == "" || c.State == Online {
+		p.Since = c.Since
+	}
 	p.Devices, p.Kinds = c.Kinds.Words(), c.Kinds.States()
 	p.DND = c.Override.State == DoNotDisturb
 	return p

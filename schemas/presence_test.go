@@ -41,19 +41,19 @@ func TestAnOlderTransitionChangesNothing(t *testing.T) {
 func TestNothingOfAHiddenUserIsShownAndNoLaterVersionEither(t *testing.T) {
 	t.Parallel()
 	c := Current{}.After(step(1, Offline, Online, FirstBeat, Everyone)).After(step(2, Online, Online, VisibilityChange, Nobody))
-	hidden, err := json.Marshal(PresenceOf(c, 0))
+	hidden, err := json.Marshal(PresenceOf(c, 0, 0))
 	const want = `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"kinds":null,"since":null,"version":"2","stale_since":null}`
 	if err != nil || string(hidden) != want {
 		t.Errorf("is %s, %v", hidden, err)
 	}
 	for _, tr := range []*Transition{step(3, Online, Offline, Bye, Nobody), step(4, Offline, Online, FirstBeat, Nobody)} {
 		c = c.After(tr)
-		if got, _ := json.Marshal(PresenceOf(c, 0)); string(got) != want {
+		if got, _ := json.Marshal(PresenceOf(c, 0, 0)); string(got) != want {
 			t.Errorf("after %+v is %s", tr, got)
 		}
 	}
-	shown := PresenceOf(c.After(step(5, Online, Online, VisibilityChange, Everyone)), 0)
-	if *shown.State != "online" || shown.Version != "5" || !shown.Newer(PresenceOf(c, 0)) {
+	shown := PresenceOf(c.After(step(5, Online, Online, VisibilityChange, Everyone)), 0, 0)
+	if *shown.State != "online" || shown.Version != "5" || !shown.Newer(PresenceOf(c, 0, 0)) {
 		t.Errorf("shown again it is %+v", shown)
 	}
 }

@@ -34,11 +34,11 @@ type Status struct {
 	// else is known of the user: until this log time it is the name of heartbeats without one.
 	Name       Name
 	NamedUntil Millis
-	// Override is as in Transition. It is kept while the user is offline.
+	// Override is as in Transition, but LastSeen is the user's choice alone. It is kept while the user is offline.
 	Override Override
 }
 
-var statusForm = form{last: 23, kinds: [2]protowire.Number{7, 18}, texts: 1<<15 | 1<<16 | 1<<21}
+var statusForm = form{last: 24, kinds: [2]protowire.Number{7, 18}, texts: 1<<15 | 1<<16 | 1<<21}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -77,9 +77,9 @@ func (s *Status) Tombstone() bool {
 	return s.Absent() && s.ShownAt == 0 && s.ErasedVersion == 0 && s.NamedUntil == 0
 }
 
-// Absent reports whether s says nothing of the user's presence: offline, visible to everyone, without an override.
+// Absent reports whether s says nothing of the user's presence: offline, visible to everyone, without a choice.
 func (s *Status) Absent() bool {
-	return s.State == Offline && s.Visibility != Nobody && s.Override.State == 0
+	return s.State == Offline && s.Visibility != Nobody && s.Override == Override{}
 }
 
 // Current is what the stores would hold of the user if s were all they had.

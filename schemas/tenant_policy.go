@@ -22,7 +22,7 @@ type TenantPolicy struct {
 // TenantSettings are the settings in which the policy of a tenant may differ: those that concern one user.
 // The others concern gateways and partitions, which tenants share.
 var TenantSettings = []string{"heartbeat_interval", "heartbeat_jitter", "online_ttl", "offline_debounce", "away_ttl",
-	"idle_after", "bye_debounce", "announce_devices"}
+	"idle_after", "bye_debounce", "announce_devices", "forbid_hiding", "forbid_invisible", "coarse_last_seen"}
 
 // For is the policy by which the users of t are judged in a pipeline with the policy p.
 func (p Policy) For(t *Policy) Policy {
@@ -32,6 +32,7 @@ func (p Policy) For(t *Policy) Policy {
 	p.HeartbeatInterval, p.HeartbeatJitter = t.HeartbeatInterval, t.HeartbeatJitter
 	p.OnlineTTL, p.OfflineDebounce, p.AwayTTL = t.OnlineTTL, t.OfflineDebounce, t.AwayTTL
 	p.IdleAfter, p.ByeDebounce, p.AnnounceDevices = t.IdleAfter, t.ByeDebounce, t.AnnounceDevices
+	p.ForbidHiding, p.ForbidInvisible, p.CoarseLastSeen = t.ForbidHiding, t.ForbidInvisible, t.CoarseLastSeen
 	return p
 }
 

@@ -33,14 +33,15 @@ type Transition struct {
 	ErasedUntil Millis
 	// Name is the user's name in text mode, the zero value until it is known.
 	Name Name
-	// Override is what the user asks to be shown as from this transition on. From and To are what others see.
+	// Override is what the user asks to be shown as from this transition on. From and To are what others see. Its LastSeen
+	// is limited by the policy.
 	Override Override
 }
 
 // EventID is the permanent id of the transition.
 func (t *Transition) EventID() ksuid.KSUID { return EventID(t.User, t.Version, t.At) }
 
-var transitionForm = form{last: 28, kinds: [2]protowire.Number{11, 23}, texts: 1<<2 | 1<<14 | 1<<21 | 1<<22 | 1<<26}
+var transitionForm = form{last: 29, kinds: [2]protowire.Number{11, 23}, texts: 1<<2 | 1<<14 | 1<<21 | 1<<22 | 1<<26}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto, but for the
 // version (1) and the event id (2).
@@ -157,7 +158,7 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)),
 		Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId, LeftOut: m.LeftOut,
 		ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{m.Tenant, m.Name},
-		Override: Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides},
+		Override: Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen},
 	}
 	return t, t.check()
 }

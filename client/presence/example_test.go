@@ -53,7 +53,6 @@ func ExampleClient_Users() {
 	c, end := begin(map[string]string{
 		`/presence/batch {"user_ids":["2","1"],"detail":true}`: `{"users":[{"user_id":"2","state":null},
 			{"user_id":"1","state":"online","last_seen_at":"2026-11-28T10:00:00Z"}]}`,
-		`/presence/users/2/visibility?user_id=2`: `{"visibility":"nobody"}`,
 	})
 	defer end()
 
@@ -64,12 +63,9 @@ func ExampleClient_Users() {
 	for _, user := range users {
 		fmt.Println(user.UserID, user.State == nil, user.LastSeenAt != 0)
 	}
-	hidden, err := c.Visibility(context.Background(), "2")
-	fmt.Println(hidden, err)
 	// Output:
 	// 2 true false
 	// 1 false true
-	// nobody <nil>
 }
 
 func ExampleClient_One() {
@@ -86,6 +82,25 @@ func ExampleClient_One() {
 		fmt.Println(*user.State, "seen", user.LastSeenAt != 0)
 	}
 	// Output: away seen true
+}
+
+// Others learn when the user was last here in words.
+func ExampleClient_SetAudience() {
+	c, end := begin(map[string]string{
+		`/presence/users/1/audience {"last_seen":"coarse"}`: `{}`,
+		`/presence/users/1/audience?user_id=1`:              `{"user_id":"1","base":"everyone","last_seen":"coarse"}`,
+		`/presence/users/1`:                                 `{"user_id":"1","state":"offline","last_seen_at":null,"last_seen":"within_a_week"}`,
+	})
+	defer end()
+
+	fmt.Println(c.SetAudience(context.Background(), "1", presence.Audience{LastSeen: presence.Coarse}))
+	fmt.Println(c.Audience(context.Background(), "1"))
+	user, err := c.One(context.Background(), "1")
+	fmt.Println(user.LastSeenAt == 0, user.LastSeen, err)
+	// Output:
+	// <nil>
+	// {everyone coarse} <nil>
+	// true within_a_week <nil>
 }
 
 // A user asks not to be disturbed for an hour, and to be shown as away for good.

@@ -29,13 +29,36 @@ type Receipt struct {
 	Note string `json:"note,omitempty"`
 }
 
-// SetVisibility hides a user from all others (schemas.Nobody), or shows the user again (schemas.Everyone).
-func (c *Client) SetVisibility(ctx context.Context, user string, to schemas.Visibility) error {
-	body := []byte(`{"visibility":"` + schemas.VisibilityWord(to) + `"}`)
-	if err := c.one(ctx, http.MethodPut, user, "/visibility", body, new(struct{})); err != nil {
-		return fmt.Errorf("setting the visibility of user %q: %w", user, err)
+// Audience is to whom a user is shown, and what others learn of when the user was last here.
+type Audience struct {
+	// Base is Everyone or Nobody: the user hides. An override may hide the user besides.
+	Base string `json:"base,omitempty"`
+	// LastSeen is Exact, Coarse or Never.
+	LastSeen string `json:"last_seen,omitempty"`
+}
+
+// SetAudience sets what a has; what is "" stays as it is.
+func (c *Client) SetAudience(ctx context.Context, user string, a Audience) error {
+	return c.set(ctx, user, "audience", a)
+}
+
+func (c *Client) set(ctx context.Context, user, what string, to any) error {
+	body, err := json.Marshal(to)
+	if err == nil {
+		err = c.one(ctx, http.MethodPut, user, "/"+what, body, new(struct{}))
+	}
+	if err != nil {
+		return fmt.Errorf("setting the %s of user %q: %w", what, user, err)
 	}
 	return nil
+}
+
+// Audience reads what is set. All of it is "" if there is a token that is neither the user's nor an administrator's.
+func (c *Client) Audience(ctx context.Context, user string) (a Audience, err error) {
+	if err := c.one(ctx, http.MethodGet, user, "/audience", nil, &a); err != nil {
+		return a, fmt.Errorf("reading the audience of user %q: %w", user, err)
+	}
+	return a, nil
 }
 
 // Override is what a user asks to be shown as: DND, Away or Invisible, with an end or without.
@@ -43,14 +66,7 @@ type Override = schemas.AskedOverride
 
 // SetOverride shows a user as o says, in place of the override before.
 func (c *Client) SetOverride(ctx context.Context, user string, o Override) error {
-	body, err := json.Marshal(o)
-	if err == nil {
-		err = c.one(ctx, http.MethodPut, user, "/override", body, new(struct{}))
-	}
-	if err != nil {
-		return fmt.Errorf("setting the override of user %q: %w", user, err)
-	}
-	return nil
+	return c.set(ctx, user, "override", o)
 }
 
 // EndOverride ends the override of a user, if there is one.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/internal/testkit/must"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestUsersAreHiddenOverriddenErasedAndExportedAtTheirPaths(t *testing.T) {
@@ -43,15 +42,15 @@ func TestUsersAreHiddenOverriddenErasedAndExportedAtTheirPaths(t *testing.T) {
 	_, eraseIDErr := c.Erase(t.Context(), "7")
 	var exported strings.Builder
 	err = errors.Join(eraseErr, eraseIDErr,
-		c.SetVisibility(t.Context(), "7", schemas.Nobody), acme.SetVisibility(t.Context(), "a/b", schemas.Everyone),
+		c.SetAudience(t.Context(), "7", Audience{Base: Nobody}), acme.SetAudience(t.Context(), "a/b", Audience{Everyone, Coarse}),
 		c.SetOverride(t.Context(), "7", Override{State: DND, Until: 1_795_168_800_000, Note: `"lunch"`}), acme.SetOverride(t.Context(), "a/b", Override{State: Away}),
 		c.EndOverride(t.Context(), "7"), acme.EndOverride(t.Context(), "a/b"),
 		c.Export(t.Context(), "7", &exported), acme.Export(t.Context(), "a/b", &exported))
 	want := []string{
 		"DELETE /presence/users/a%2Fb?tenant=t  Bearer T",
 		"DELETE /presence/users/7  Bearer T",
-		`PUT /presence/users/7/visibility {"visibility":"nobody"} Bearer T`,
-		`PUT /presence/users/a%2Fb/visibility?tenant=t {"visibility":"everyone"} Bearer T`,
+		`PUT /presence/users/7/audience {"base":"nobody"} Bearer T`,
+		`PUT /presence/users/a%2Fb/audience?tenant=t {"base":"everyone","last_seen":"coarse"} Bearer T`,
 		`PUT /presence/users/7/override {"state":"dnd","until":"2026-11-20T10:00:00.000Z","note":"\"lunch\""} Bearer T`,
 		`PUT /presence/users/a%2Fb/override?tenant=t {"state":"away"} Bearer T`,
 		"DELETE /presence/users/7/override  Bearer T",
@@ -83,7 +82,8 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 	defer server.Close()
 	c := must.Get(New(Config{HTTP: client.HTTP{URL: server.URL}}))(t)
 	for _, do := range []func(context.Context) error{
-		func(ctx context.Context) error { return c.SetVisibility(ctx, "7", schemas.Nobody) },
+		func(ctx context.Context) error { return c.SetAudience(ctx, "7", Audience{LastSeen: Never}) },
+		func(ctx context.Context) error { _, err := c.Audience(ctx, "7"); return err },
 		func(ctx context.Context) error { return c.SetOverride(ctx, "7", Override{State: DND}) },
 		func(ctx context.Context) error { return c.EndOverride(ctx, "7") },
 		func(ctx context.Context) error { _, err := c.Override(ctx, "7"); return err },
@@ -98,7 +98,7 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 	if _, err := c.Erase(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "user: must be") {
 		t.Errorf("nobody was erased: %v", err)
 	}
-	if asked != 6 {
-		t.Errorf("%d requests, want 6", asked)
+	if asked != 7 {
+		t.Errorf("%d requests, want 7", asked)
 	}
 }

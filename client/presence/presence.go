@@ -106,6 +106,10 @@ const (
 	// DND and Invisible are, besides Away, states of an Override.
 	DND       = "dnd"
 	Invisible = "invisible"
+
+	// These are of an Audience.
+	Everyone, Nobody     = "everyone", "nobody"
+	Exact, Coarse, Never = "exact", "coarse", "never"
 )
 
 // States are the states of users.
@@ -248,16 +252,6 @@ func (c *Client) one(ctx context.Context, method, user, rest string, body []byte
 	}
 	_, err := c.ask(ctx, method, c.pathOf(user, rest, query), body, to)
 	return err
-}
-
-// Visibility reads whether the user is hidden: "everyone", "nobody", or "" if there is a token that is
-// neither the user's nor an administrator's.
-func (c *Client) Visibility(ctx context.Context, user string) (string, error) {
-	var answer struct{ Visibility string }
-	if err := c.one(ctx, http.MethodGet, user, "/visibility", nil, &answer); err != nil {
-		return "", fmt.Errorf("reading the visibility of user %q: %w", user, err)
-	}
-	return answer.Visibility, nil
 }
 
 // One reads one user.

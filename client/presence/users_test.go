@@ -18,15 +18,15 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	t.Parallel()
 	const ann = `{"user_id":"ann, née/7","tenant":"acme","state":"away","devices":["web"],"version":"7"}`
 	answers := map[string]string{
-		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7","bob"]}`:                            `{"ann, née/7":"away","bob":null}`,
-		`POST /presence/batch?tenant=acme&unsure=mark {"user_ids":["bob"]}`:                             `{"bob":"unsure"}`,
-		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7"],"detail":true}`:                    `{"users":[` + ann + `]}`,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7?tenant=acme `:                                        ann,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/visibility?tenant=acme&user_id=ann%2C+n%C3%A9e%2F7 `: `{"visibility":"everyone"}`,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?limit=100&tenant=acme `:                      `{"changes":[{"to":"away"}],"next_cursor":"x"}`,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?cursor=x&limit=100&tenant=acme `:             `{"changes":[{"to":"online"}],"next_cursor":null}`,
-		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"]}`:                                `{"resync":true,"reason":"start","users":[` + ann + `],"cursor":"c"}`,
-		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"],"since":"c"}`:                    `{"resync":false,"changes":[` + ann + `],"cursor":"d","more":true}`,
+		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7","bob"]}`:                          `{"ann, née/7":"away","bob":null}`,
+		`POST /presence/batch?tenant=acme&unsure=mark {"user_ids":["bob"]}`:                           `{"bob":"unsure"}`,
+		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7"],"detail":true}`:                  `{"users":[` + ann + `]}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7?tenant=acme `:                                      ann,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/audience?tenant=acme&user_id=ann%2C+n%C3%A9e%2F7 `: `{"base":"everyone","last_seen":"coarse"}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?limit=100&tenant=acme `:                    `{"changes":[{"to":"away"}],"next_cursor":"x"}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?cursor=x&limit=100&tenant=acme `:           `{"changes":[{"to":"online"}],"next_cursor":null}`,
+		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"]}`:                              `{"resync":true,"reason":"start","users":[` + ann + `],"cursor":"c"}`,
+		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"],"since":"c"}`:                  `{"resync":false,"changes":[` + ann + `],"cursor":"d","more":true}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -61,8 +61,8 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	is("in a list", users[0])
 	one := must.Get(c.One(t.Context(), user))(t)
 	is("alone", one)
-	if visibility, err := c.Visibility(t.Context(), user); err != nil || visibility != "everyone" {
-		t.Error(visibility, err)
+	if a, err := c.Audience(t.Context(), user); err != nil || a != (presence.Audience{Base: presence.Everyone, LastSeen: presence.Coarse}) {
+		t.Error(a, err)
 	}
 	var history []string
 	for change, err := range c.History(t.Context(), user, presence.Range{}) {

@@ -133,7 +133,7 @@ func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {
 
 func TestHelpOfDataCommandsTeachesByExamplesAndEndsWithKafka(t *testing.T) {
 	parser := must.Get(newParser(&commands{}))(t)
-	for _, name := range strings.Fields("get history hide override beat token replay asof sessions backtest record explain erase export") {
+	for _, name := range strings.Fields("get history audience override beat token replay asof sessions backtest record explain erase export") {
 		node := childOf(parser.Model.Node, name)
 		if !strings.Contains(node.Detail, "\n    stillhere "+name+" ") {
 			t.Errorf("the help of %s has no example", name)

@@ -19,7 +19,7 @@ func TestFaultsNameWhatWasTypedAndWhereTheCommandIsExplained(t *testing.T) {
 		"beat 0 --ids int":             "stillhere: <user>: must be between 1 and 9223372036854775807; with --ids text users have names",
 		"asof now ann":                 `stillhere: user "ann": must be between 1 and 9223372036854775807; with --ids text users have names`,
 		"replay --state on":            `stillhere: --state: must be one of offline away online, is "on"`,
-		"replay --cause why":           `override_over, is "why"`,
+		"replay --cause why":           `last_seen, is "why"`,
 		"explain":                      "stillhere: <event-id>: must be given, or a user and --at",
 		"explain 1 --at soon":          `stillhere: --at: "soon" is no time`,
 		"explain --at now":             "stillhere: --at: the user must be given",
@@ -96,8 +96,8 @@ func TestFaultsOfSeveralSettingsNameTheirFlags(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", given, got, want)
 		}
 	}
-	const given, want = "hiding user 2: the server answers 403 forbidden: user_id: is not", "hiding user 2: the server answers 403 forbidden: <user>: is not"
-	if got := asTyped(childOf(parser.Model.Node, "hide"), errorText(given)).Error(); got != want {
+	const given, want = "setting the audience of user 2: the server answers 403 forbidden: user_id: is not", "setting the audience of user 2: the server answers 403 forbidden: <user>: is not"
+	if got := asTyped(childOf(parser.Model.Node, "audience"), errorText(given)).Error(); got != want {
 		t.Errorf("%q becomes %q, want %q", given, got, want)
 	}
 }

@@ -55,7 +55,13 @@ var presenceColumns = []output.Column[schemas.User]{
 		return *p.State
 	}},
 	{Name: "since", Head: "SINCE (UTC)", Value: func(p schemas.User) any { return p.Since }},
-	{Name: "last_seen_at", Head: "LAST SEEN (UTC)", Value: func(p schemas.User) any { return p.LastSeenAt }},
+	{Name: "last_seen_at", Value: func(p schemas.User) any { return p.LastSeenAt }},
+	{Head: "LAST SEEN (UTC)", Value: func(p schemas.User) any {
+		if p.LastSeen != "" {
+			return p.LastSeen
+		}
+		return p.LastSeenAt
+	}},
 	{Name: "last_active_at", Value: func(p schemas.User) any { return p.LastActiveAt }},
 	{Name: "devices", Value: func(p schemas.User) any { return p.Devices }},
 	{Name: "active_kinds", Value: func(p schemas.User) any { return p.Kinds.Active() }},
@@ -69,6 +75,7 @@ var presenceColumns = []output.Column[schemas.User]{
 		}
 		return (*bool)(nil) // as JSON leaves it out
 	}},
+	{Name: "last_seen", Value: func(p schemas.User) any { return p.LastSeen }},
 	{Head: "REMARK", Value: func(p schemas.User) any {
 		var remarks []string
 		if p.DND {

@@ -48,9 +48,10 @@ func TestOutputsAreAsTheyWere(t *testing.T) {
 		name, formats string // - is without --output
 		words, more   []string
 	}{
-		{"get", all + " -", strings.Fields("get 1 2 9223372036854775807"), api},
+		{"get", all + " -", strings.Fields("get 1 2 3 9223372036854775807"), api},
 		{"get one", all, strings.Fields("get 1"), api},
 		{"get by name", all, strings.Fields("get ann --ids text --tenant acme"), api},
+		{"audience", all + " -", strings.Fields("audience 1 2"), api},
 		{"override get", all + " -", strings.Fields("override get 1 2"), api},
 		{"history", all + " -", strings.Fields("history 1"), api},
 		{"history of nobody", all, strings.Fields("history 2"), api},

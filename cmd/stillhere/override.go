@@ -31,7 +31,7 @@ func (*overrideCommand) Help() string {
 
   dnd        others see the state, and that the user does not want to be disturbed; the answer to whether to push is hold
   away       others see away in place of online
-  invisible  others see what they see of a hidden user, see "hide"`
+  invisible  others see what they see of a hidden user, see "audience"`
 }
 
 type overrideSet struct {
@@ -100,20 +100,28 @@ var overrideColumns = []output.Column[overridden]{
 
 // Run prints.
 func (c *overrideGet) Run(ctx context.Context) error {
-	if err := c.check(c.Users); err != nil {
+	return printAsked(&c.apiFlags, c.Users, c.Output, overrideColumns, func(api *presence.Client, user string) (overridden, error) {
+		found, err := api.Override(ctx, user)
+		return overridden{user, *cmp.Or(found.Override, new(presence.Override)), found.Automatic}, err
+	})
+}
+
+// printAsked prints rows that are asked of the API user by user.
+func printAsked[R any](f *apiFlags, users []string, format string, columns []output.Column[R],
+	ask func(api *presence.Client, user string) (R, error),
+) error {
+	if err := f.check(users); err != nil {
 		return err
 	}
-	api, err := c.client(0)
+	api, err := f.client(0)
 	if err != nil {
 		return err
 	}
-	rows := func(yield func(overridden, error) bool) {
-		for _, user := range c.Users {
-			found, err := api.Override(ctx, user)
-			if !yield(overridden{user, *cmp.Or(found.Override, new(presence.Override)), found.Automatic}, err) {
+	return printRows(format, func(yield func(R, error) bool) {
+		for _, user := range users {
+			if !yield(ask(api, user)) {
 				return
 			}
 		}
-	}
-	return printRows(c.Output, rows, overrideColumns)
+	}, columns)
 }

@@ -120,7 +120,7 @@ func printPolicy(p schemas.Policy) error {
 type policySet struct {
 	Settings []string      `arg:"" optional:"" name:"setting" help:"SETTING=VALUE, or a preset: ${presets}; default: every setting as in a new pipeline." placeholder:"SETTING=VALUE"`
 	Tenant   *string       `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
-	Unset    bool          `help:"Remove the policy of --tenant, which goes by that of the pipeline again." env:"-"`
+	Remove   bool          `help:"Remove the policy of --tenant, which goes by that of the pipeline again." env:"-"`
 	Timeout  time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
 }
@@ -153,8 +153,11 @@ The settings, with their defaults:
     flap_interval       2s      time between two changes of a user who has used up flap_burst
     breaker_percent     30      share of the present devices on silent gateways above which presence time stops; 0: never
     breaker_limit       10m     longest time for which presence time stops
+    forbid_hiding       false   users may not hide; administrators may hide them, and who hides already stays hidden
+    forbid_invisible    false   the same of the override invisible
+    coarse_last_seen    false   others learn of nobody more than coarsely when last here
 
-A tenant may have its own heartbeat interval, jitter and time to live, offline debounce, times to away and idle, bye debounce and announcements of devices. Its other settings, and those of tenants without a policy, are the pipeline's. At most 64 tenants of a pipeline may have or have had policies of their own.
+A tenant may have its own heartbeat interval, jitter and time to live, offline debounce, times to away and idle, bye debounce, announcements of devices, and the last three. Its other settings, and those of tenants without a policy, are the pipeline's. At most 64 tenants of a pipeline may have or have had policies of their own.
 
 The other roles adopt it within a minute and send open sockets the new heartbeat interval. From then on, processes with another --policy refuse to start and name both values. Leave --policy out to use the policy in force.`
 }
@@ -170,9 +173,9 @@ func (c *policySet) Run(ctx context.Context) error {
 		return misused(err)
 	}
 	switch {
-	case c.Unset && (c.Tenant == nil || len(asked.Names) > 0):
-		return misused(errors.New("--unset: needs --tenant, and no setting"))
-	case c.Unset:
+	case c.Remove && (c.Tenant == nil || len(asked.Names) > 0):
+		return misused(errors.New("--remove: needs --tenant, and no setting"))
+	case c.Remove:
 		if _, _, err := tenantPolicy(ctx, cluster, *c.Tenant); err != nil {
 			return err
 		}

@@ -248,7 +248,7 @@ func set(record *schemas.Tenant, name, text string) error {
 type tenantsSet struct {
 	tenantName
 	Settings map[string]string `arg:"" optional:"" name:"setting" mapsep:"none" help:"SETTING=VALUE: a setting as \"tenants show\" prints it, with a number, none or default; or note=TEXT, for people." placeholder:"SETTING=VALUE"`
-	Unset    bool              `help:"Remove all settings of the tenant; those of all tenants count for it again." env:"-"`
+	Remove   bool              `help:"Remove all settings of the tenant; those of all tenants count for it again." env:"-"`
 	tenantsFlags
 }
 
@@ -279,9 +279,9 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case len(c.Settings) > 0 && c.Unset:
-		return misused(errors.New("--unset: removes all settings, and none can be given"))
-	case len(c.Settings) == 0 && !c.Unset:
+	case len(c.Settings) > 0 && c.Remove:
+		return misused(errors.New("--remove: removes all settings, and none can be given"))
+	case len(c.Settings) == 0 && !c.Remove:
 		return misused(errors.New("<setting>: no setting is given, e.g. users_online=10000"))
 	}
 	cluster, err := c.cluster()
@@ -293,8 +293,8 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 		return err
 	}
 	record, _, known := recordsOf(d, c.Tenant)
-	if c.Unset {
-		return c.unset(ctx, cluster, known)
+	if c.Remove {
+		return c.remove(ctx, cluster, known)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		if err := set(&record, name, c.Settings[name]); err != nil {
@@ -313,8 +313,8 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 	return nil
 }
 
-// unset removes them.
-func (c *tenantsSet) unset(ctx context.Context, cluster kafka.Config, known bool) error {
+// remove removes the settings.
+func (c *tenantsSet) remove(ctx context.Context, cluster kafka.Config, known bool) error {
 	if !known {
 		return fmt.Errorf("tenant %s has no settings", shownTenant(c.Tenant))
 	}

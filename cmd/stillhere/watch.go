@@ -135,7 +135,10 @@ func painter(colours bool) func(schemas.User) string {
 		if len(p.Kinds) > 0 {
 			line += "  " + strings.Join(p.Kinds.Shown(), ", ")
 		}
-		if p.LastSeenAt != 0 && state != "online" {
+		switch {
+		case p.LastSeen != "":
+			line += "  last seen " + p.LastSeen
+		case p.LastSeenAt != 0 && state != "online":
 			line += "  last seen " + clock(p.LastSeenAt.Time(), now)
 		}
 		if p.StaleSince != 0 {

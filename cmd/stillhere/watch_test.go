@@ -64,4 +64,7 @@ func TestTimesForPeopleAreInUTCWithTheDayIfItIsNotToday(t *testing.T) {
 			t.Errorf("%s lacks %s with its day", line, want)
 		}
 	}
+	if line := painter(false)(schemas.User{Presence: schemas.Presence{State: &offline, LastSeen: "long_ago"}}); !strings.Contains(line, "last seen long_ago") {
+		t.Errorf("%s does not say about when", line)
+	}
 }

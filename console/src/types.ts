@@ -107,6 +107,7 @@ export interface Row {
   state: State | "hidden" | null;
   since: string | null;
   last_seen_at: string | null;
+  last_seen?: string;
   visibility: "everyone" | "nobody" | null;
   devices: Partial<Record<Kind, number>> | null;
 }
@@ -133,6 +134,8 @@ export interface User {
   state: State | null;
   last_seen_at: string | null;
   last_active_at: string | null;
+  /** In place of times that the user, or the policy, does not show: "recently" and so on. */
+  last_seen?: string;
   devices: Kind[] | null;
   kinds: KindStates | null;
   since: string | null;
@@ -144,6 +147,15 @@ export interface User {
   dnd?: boolean;
   device_list?: Device[] | null;
 }
+
+/** To whom a user is shown, and what others learn of when the user was last here; null: the token may not know. */
+export interface Audience {
+  base: "everyone" | "nobody" | null;
+  last_seen: keyof typeof lastSeens | null;
+}
+
+/** What others may learn of last seen, in words. */
+export const lastSeens = { exact: "exactly", coarse: "coarsely, in words", never: "never" } as const;
 
 export interface Override {
   state: "dnd" | "away" | "invisible";

@@ -68,6 +68,8 @@ export class Fake {
   stale = new Set();
   unsure = new Set();
   hidden = new Set();
+  /** What users show of last seen, unless all. */
+  lastSeen = new Map();
   overrides = new Map();
   erased = new Set();
   dropped = 0;
@@ -136,7 +138,16 @@ export class Fake {
       last_seen_at: iso(away ? since - 45_000 : Date.now() - 1000 * ((i * 13) % 28)),
       visibility: this.hidden.has(user_id) ? "nobody" : "everyone",
       devices: away ? {} : mobile,
+      ...this.withheld(user_id, state),
     };
+  }
+
+  /** What takes the place of times to whom does not see all. */
+  withheld(user, state) {
+    const chosen = this.lastSeen.get(user) ?? "exact";
+    if (this.acts || chosen === "exact") return {};
+    const last_seen = chosen === "never" ? "hidden" : "recently";
+    return { last_seen_at: null, ...(state !== "online" && { since: null }), last_seen };
   }
 
   #all = [];
@@ -534,14 +545,16 @@ export class Fake {
     const [, id, rest = ""] = /^\/presence\/users\/([^/]+)(\/.*)?$/.exec(path) ?? [];
     if (!id) return this.#error(answer, 404, "not_found", "nothing is here");
     const user = decodeURIComponent(id);
-    if (rest === "/visibility") {
+    if (rest === "/audience") {
       if (method === "PUT") {
-        const { visibility } = JSON.parse(body);
-        this.writes.push([visibility, user]);
-        if (visibility === "nobody") this.hidden.add(user);
-        else this.hidden.delete(user);
+        const { base, last_seen } = JSON.parse(body);
+        this.writes.push([base ?? last_seen, user]);
+        if (base === "nobody") this.hidden.add(user);
+        if (base === "everyone") this.hidden.delete(user);
+        if (last_seen) this.lastSeen.set(user, last_seen);
       }
-      return this.#json(answer, { user_id: user, visibility: this.hidden.has(user) ? "nobody" : "everyone" });
+      const base = this.hidden.has(user) ? "nobody" : "everyone";
+      return this.#json(answer, { user_id: user, base, last_seen: this.lastSeen.get(user) ?? "exact" });
     }
     if (rest === "/override") {
       if (method !== "GET") this.writes.push([method === "PUT" ? JSON.parse(body) : "override over", user]);
@@ -558,7 +571,9 @@ export class Fake {
       const [from, to] = ["from", "to"].map((name) => Date.parse(query.get(name) ?? "") || 0);
       const limit = Number(query.get("limit") ?? 100);
       const skip = Number((query.get("cursor") ?? "0.0").split(".")[0]);
-      const all = this.history(user).filter((c) => Date.parse(c.at) >= from && (!to || Date.parse(c.at) < to));
+      const all = (this.withheld(user).last_seen ? [] : this.history(user)).filter(
+        (c) => Date.parse(c.at) >= from && (!to || Date.parse(c.at) < to),
+      );
       const next = skip + limit < all.length ? `${skip + limit}.1` : null;
       return this.#json(answer, { changes: all.slice(skip, skip + limit), next_cursor: next });
     }
@@ -610,7 +625,8 @@ export class Fake {
       user_id: id,
       state: row.state,
       last_seen_at: row.last_seen_at,
-      last_active_at: iso(Date.parse(row.last_seen_at) - 95_000),
+      last_active_at: row.last_seen_at && iso(Date.parse(row.last_seen_at) - 95_000),
+      last_seen: row.last_seen,
       devices,
       kinds: Object.fromEntries(devices.map((kind) => [kind, row.state])),
       since: row.since,

@@ -55,11 +55,11 @@ test("the way back goes back to the tenant too", () =>
 test("an observer is offered no acts, and asks for nothing that needs more", () =>
   withFake({ acts: false }, "#/users/1007?event=e1", async (page, fake) => {
     await page.locator(".history tbody tr").first().waitFor();
-    for (const name of [/^(Hide|Show|Override|Export|Erase)$/, /^Why/])
+    for (const name of [/^(Hide|Show|Set last seen|Override|Export|Erase)$/, /^Why/])
       assert.equal(await page.getByRole("button", { name }).count(), 0, String(name));
     assert.deepEqual(await page.locator("nav li a").allInnerTexts(), ["Now\n1", "Users\n2", "Feed\n3", "What if\n4"]);
     assert.deepEqual(
-      fake.requests.filter((r) => /visibility|override|export|followers|explain|devices=true/.test(r)),
+      fake.requests.filter((r) => /audience|override|export|followers|explain|devices=true/.test(r)),
       [],
     );
   }));
@@ -87,6 +87,36 @@ test("an override is set, shown, changed and ended", () =>
     await give("");
     await page.locator(".says.hidden").waitFor({ state: "detached" });
     assert.deepEqual(fake.writes.at(-1), ["override over", user]);
+  }));
+
+test("last seen is set, and an observer sees words in place of times", () =>
+  withFake({}, "", async (page, fake) => {
+    const user = fake.nameOf(3);
+    await page.goto(`${fake.url}/console/#/users/${user}`);
+    for (const [word, name] of [
+      ["never", "never"],
+      ["coarse", "coarsely"],
+    ]) {
+      await page.getByRole("button", { name: "Set last seen", exact: true }).click();
+      await page.locator("dialog select").selectOption(word);
+      await page.getByRole("button", { name: `Set last seen ${user}` }).click();
+      await page.locator("dialog").waitFor({ state: "detached" });
+      await page.locator(".facts div", { hasText: "Shows last seen" }).getByText(name).waitFor();
+      assert.deepEqual(fake.writes.at(-1), [word, user]);
+    }
+    await page
+      .locator(".facts div", { hasText: /^Last seen/ })
+      .getByText("UTC")
+      .waitFor();
+    fake.acts = false;
+    await page.reload();
+    await page
+      .locator(".facts div", { hasText: /^Last seen/ })
+      .getByText("recently", { exact: true })
+      .waitFor();
+    await page.locator(".facts div", { hasText: "Since" }).getByText("not shown").waitFor();
+    await page.locator("[role=gridcell].n", { hasText: "recently" }).waitFor();
+    assert.equal(await page.locator(".facts div", { hasText: "Shows last seen" }).count(), 0);
   }));
 
 test("every link keeps the tenant", () =>

@@ -144,7 +144,7 @@ func (m *Machine) catchUp(u *user, p presence) {
 	case u.hidden != w.hidden:
 		c.cause = schemas.VisibilityChange
 	case !sameOverride(u.over, w.over):
-		c.cause = overrideCause(u.over)
+		c.cause = overrideCause(w.over, u.over)
 	case u.state != w.state:
 	case u.kinds == w.kinds || u.state == schemas.Offline || !m.announce:
 		u.kinds, u.flaps.waiting = w.kinds, nil // as published: what waited is not announced

@@ -134,17 +134,19 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 	m.lookAhead(u, m.clock.presence())
 	hides, over := visibility == schemas.Nobody, u.over
 	if over != nil && over.State == schemas.Invisible && over.Hides == hides {
-		over = &schemas.Override{State: over.State, Until: over.Until, Note: over.Note, Hides: !hides}
+		other := *over
+		other.Hides, over = !hides, &other
 	}
 	m.show(u, m.clock.presence(), hides, over, m.clock.now, true)
 }
 
 // show makes u hide or not, under an override, at p and the log time at, because of a record or of a limit. That a user
-// is hidden is published at once, however often the user has changed.
+// is hidden, or that others learn less of when the user was last here, is published at once, however often the user has
+// changed.
 func (m *Machine) show(u *user, p presence, hides bool, over *schemas.Override, at schemas.Millis, record bool) {
 	now, cause := u.judged(), schemas.VisibilityChange
 	if now.hidden, now.over = hides || over != nil && over.State == schemas.Invisible, over; now.hidden == u.hidden {
-		cause = overrideCause(over)
+		cause = overrideCause(u.over, over)
 		if sameOverride(over, u.over) {
 			m.settleStatus(u)
 			return
@@ -155,7 +157,7 @@ func (m *Machine) show(u *user, p presence, hides bool, over *schemas.Override, 
 		now.kinds = m.kinds(u, &a, u.state, p, 0)
 	}
 	was := u.published()
-	if !now.hidden || u.hidden || was.hidden {
+	if valueOf(now.over).LastSeen <= valueOf(was.over).LastSeen && (was.hidden || !now.hidden) {
 		m.become(u, p, newState{facts: now, at: at, cause: cause, row: record})
 		return
 	}
@@ -164,6 +166,9 @@ func (m *Machine) show(u *user, p presence, hides bool, over *schemas.Override, 
 			u.flaps.leftOut--
 		}
 		u.flaps.waiting = nil
+	}
+	if cause = schemas.VisibilityChange; now.hidden == was.hidden { // with what waited
+		cause = overrideCause(was.over, over)
 	}
 	m.take(u, now)
 	m.publish(u, change{was: was, at: max(at, m.earliest(u)), cause: cause})

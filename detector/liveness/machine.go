@@ -299,9 +299,12 @@ const blockRows = 128
 
 func (m *Machine) applyVisibility(f *schemas.Frame) {
 	if e, u := m.named(f.VisibilityUser, &m.out.MisroutedVisibility); u != nil {
-		if f.Override != nil {
+		switch {
+		case f.Override != nil:
 			m.setOverride(u, *f.Override)
-		} else {
+		case f.LastSeen != 0:
+			m.setLastSeen(u, f.LastSeen)
+		default:
 			m.setVisibility(u, f.Visibility)
 		}
 		m.save(e, u, true)

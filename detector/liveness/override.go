@@ -3,9 +3,10 @@ package liveness
 import "github.com/stillhere/stillhere/schemas"
 
 // An *override* is what a user asks to be shown as, whatever the devices say; see ../DESIGN.md. The rules judge the user
-// as without it, and what is published follows from both. Few users have one.
+// as without it, and what is published follows from both. Few users have one. LastSeen is kept in it, too: an override
+// without a state has nothing else.
 
-// setOver notes the override of a user; nil: none.
+// setOver notes the override of a user; nil: neither an override nor a choice of last seen.
 func (m *Machine) setOver(id schemas.UserID, over *schemas.Override) {
 	if over != nil {
 		m.overrides[id] = over
@@ -20,11 +21,53 @@ func (m *Machine) setOverride(u *user, asked schemas.Override) {
 	m.lookAhead(u, p)
 	hides := u.hides()
 	if asked.State == 0 || asked.Until != 0 && asked.Until <= m.clock.now {
-		m.show(u, p, hides, nil, m.clock.now, true)
+		m.show(u, p, hides, u.withoutOverride(), m.clock.now, true)
 		return
 	}
-	asked.Hides = asked.State == schemas.Invisible && !hides
+	asked.Hides, asked.LastSeen = asked.State == schemas.Invisible && !hides, valueOf(u.over).LastSeen
 	m.show(u, p, hides, &asked, m.clock.now, true)
+}
+
+// setLastSeen applies what a record says of what others learn of when a user was last here.
+func (m *Machine) setLastSeen(u *user, as schemas.LastSeen) {
+	m.lookAhead(u, m.clock.presence())
+	over := valueOf(u.over)
+	if over.LastSeen = as; as == schemas.SeenExactly {
+		over.LastSeen = 0
+	}
+	m.show(u, m.clock.presence(), u.hides(), orNone(over), m.clock.now, true)
+}
+
+// valueOf is the override that over points to; the zero value if it is nil.
+func valueOf(over *schemas.Override) (o schemas.Override) {
+	if over != nil {
+		o = *over
+	}
+	return o
+}
+
+// withoutOverride is what stays when the override of u ends.
+func (u *user) withoutOverride() *schemas.Override {
+	return orNone(schemas.Override{LastSeen: valueOf(u.over).LastSeen})
+}
+
+// Many users may have one of these: they share them.
+var (
+	onlyCoarsely = &schemas.Override{LastSeen: schemas.SeenCoarsely}
+	onlyNever    = &schemas.Override{LastSeen: schemas.SeenNever}
+)
+
+// orNone is over as machines hold it, which never changes; nil: none.
+func orNone(over schemas.Override) *schemas.Override {
+	switch over {
+	case schemas.Override{}:
+		return nil
+	case *onlyCoarsely:
+		return onlyCoarsely
+	case *onlyNever:
+		return onlyNever
+	}
+	return &over
 }
 
 // hides reports whether u is hidden without the override.
@@ -53,9 +96,13 @@ func (m *Machine) rearmOverrides() {
 	}
 }
 
-// overrideCause is why the override of a user is another one.
-func overrideCause(over *schemas.Override) schemas.Cause {
-	if over == nil {
+// overrideCause is why the override of a user is another one than before.
+func overrideCause(before, over *schemas.Override) schemas.Cause {
+	was, is := valueOf(before), valueOf(over)
+	switch was.LastSeen = is.LastSeen; {
+	case was == is:
+		return schemas.LastSeenSet
+	case is.State == 0:
 		return schemas.OverrideOver
 	}
 	return schemas.OverrideSet
@@ -81,10 +128,7 @@ func (w *facts) shownKinds() schemas.KindSet {
 
 // override is what transitions and statuses say of the override.
 func (w *facts) override() schemas.Override {
-	if w.over == nil {
-		return schemas.Override{}
-	}
-	over := *w.over
+	over := valueOf(w.over)
 	if over.State == schemas.SetAway {
 		over.Automatic = w.state
 	}

@@ -23,12 +23,13 @@ func (m *Machine) publish(u *user, c change) {
 	if turns(&c.was, &now) {
 		u.since = c.at
 	}
-	shown := m.shownAt(u.id)
+	shown, over := m.shownAt(u.id), now.override()
+	over.LastSeen = max(over.LastSeen, m.mostLastSeen)
 	m.emit(&schemas.Transition{
 		User: u.id, From: c.was.shown(), To: now.shown(), At: c.at, LastSeen: notBefore(shown, u.lastSeen),
 		LastActive: notBefore(shown, u.lastActive), Cause: c.cause,
 		Device: c.device, Kinds: now.shownKinds(), Visibility: visibilityOf(u.hidden), Policy: m.policyID,
-		LeftOut: u.flaps.leftOut, Override: now.override(),
+		LeftOut: u.flaps.leftOut, Override: over,
 	})
 	switch {
 	case c.was.hidden == u.hidden:

@@ -62,10 +62,10 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	delete(m.hidden, id)
 	delete(m.privacy, id)
 	delete(m.overrides, id)
-	if s != nil && s.Override.State != 0 {
+	if s != nil && s.Override != (schemas.Override{}) {
 		over := s.Override
 		over.Automatic = 0
-		m.overrides[id] = &over
+		m.overrides[id] = orNone(over)
 	}
 	e, u := m.index.find(&m.store, m.index.hash(id), id), &m.scratch
 	if s == nil || s.Absent() {

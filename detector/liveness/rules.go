@@ -194,7 +194,7 @@ func (m *Machine) step(u *user, limit presence) {
 	}
 	m.judge(u, limit, max(m.clock.wall(limit), m.floor(u)), event{device: byDevice, evicted: evicted})
 	if m.overAt(u) <= limit {
-		m.show(u, limit, u.hides(), nil, u.over.Until, false)
+		m.show(u, limit, u.hides(), u.withoutOverride(), u.over.Until, false)
 	}
 	if u.flaps.waiting != nil && m.releaseAt(u) <= limit {
 		m.catchUp(u, limit)

@@ -448,7 +448,11 @@ func (s walk) override(over **schemas.Override) {
 	snapshot.Number(s.Codec, &o.Until)
 	s.Text(&o.Note)
 	s.Flag(&o.Hides)
-	if s.Reading && o.State == 0 {
+	snapshot.Number(s.Codec, &o.LastSeen)
+	if !s.Reading {
+		return
+	}
+	if *over = orNone(*o); *over == nil {
 		s.Fail()
 	}
 }

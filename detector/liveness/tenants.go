@@ -20,8 +20,10 @@ type timing struct {
 	byeDebounce presence
 	byeMemory   presence
 	announce    bool
-	plain       flags // which flags a repeated beat must leave unchanged
-	policyID    string
+	// mostLastSeen is what others learn at most of when users were last here; 0: all.
+	mostLastSeen schemas.LastSeen
+	plain        flags // which flags a repeated beat must leave unchanged
+	policyID     string
 }
 
 func newTiming(p schemas.Policy) timing {
@@ -30,6 +32,9 @@ func newTiming(p schemas.Policy) timing {
 		announce: p.AnnounceDevices, plain: flagMany | flagPresent | flagBye | flagKind, policyID: p.ID()}
 	t.awayFor = max(ms(p.AwayTTL), t.presentFor)
 	t.byeMemory = max(t.presentFor, t.byeDebounce)
+	if p.CoarseLastSeen {
+		t.mostLastSeen = schemas.SeenByPolicy
+	}
 	if t.announce {
 		t.plain |= flagKinds
 	}

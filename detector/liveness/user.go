@@ -37,7 +37,7 @@ type user struct {
 	state  schemas.State
 	kinds  schemas.KindSet
 	hidden bool // also while an override makes the user invisible
-	// over is what the user asks to be shown as; nil: nothing. It is that of Machine.overrides.
+	// over is what the user asks to be shown as, and LastSeen; nil: neither. It is that of Machine.overrides.
 	over       *schemas.Override
 	since      schemas.Millis // at of the last change of state
 	lastSeen   schemas.Millis

@@ -7,6 +7,7 @@ type View struct {
 	State      string         `json:"state"`
 	Visibility string         `json:"visibility"`
 	Override   string         `json:"override,omitempty"`
+	Choice     string         `json:"last_seen,omitempty"` // coarse or never
 	Since      schemas.Millis `json:"since,omitzero"`
 	LastSeen   schemas.Millis `json:"last_seen_at,omitzero"`
 	LastActive schemas.Millis `json:"last_active_at,omitzero"`
@@ -53,6 +54,9 @@ func (m *Machine) View(id schemas.UserID) *View {
 	}
 	if over := m.overrides[id]; over != nil {
 		v.Override = schemas.OverrideWord(over.State)
+		if over.LastSeen != 0 {
+			v.Choice = schemas.LastSeenWord(over.LastSeen)
+		}
 	}
 	v.Visibility, v.Hid = schemas.VisibilityWord(visibilityOf(hidden)), hidden || m.shownAt(id) != 0
 	return v

@@ -226,9 +226,10 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 		h.Metrics.ChangesDropped.Inc()
 		return nil
 	}
-	// A change does not say whether the user still is of a lost gateway.
-	e.reread = e.reread || e.current.presence.UnsureSince != 0
+	// A change does not say whether the user still is of a lost gateway, or when one was last here who now shows it.
 	before := e.current.presence
+	e.reread = e.reread || before.UnsureSince != 0 ||
+		t.LastSeen == 0 && (t.Cause == schemas.LastSeenSet || before.LastSeen != "" && t.Override.LastSeen == 0)
 	if losses := h.losses.Load(); e.whole != losses { // those before it may be missing, and the begin of the state
 		e.whole = losses
 		before.Since = 0

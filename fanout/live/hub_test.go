@@ -249,3 +249,16 @@ func TestADeliveryReachesTheViewerWithTheNameOfItsRecipient(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoeverShowsNoTimesIsNeitherUnsureNorErased(t *testing.T) {
+	t.Parallel()
+	for _, of := range []schemas.State{schemas.Offline, schemas.Away, schemas.Online} {
+		for _, choice := range []schemas.LastSeen{0, schemas.SeenCoarsely, schemas.SeenNever} {
+			s := newState(schemas.PresenceOf(schemas.Current{User: 1, State: of, Since: 5, LastSeen: 5, LastActive: 5, Version: 7,
+				Override: schemas.Override{LastSeen: choice}}, 0, 7))
+			if s.unsure() || s.erased() {
+				t.Errorf("%s: unsure %t, erased %t", s.change, s.unsure(), s.erased())
+			}
+		}
+	}
+}

@@ -129,7 +129,7 @@ func hiding(t *schemas.Transition) fanout.Change {
 
 // hidden is how a user looks whom viewers of this node watch by another name.
 func (h *hub) hidden(user schemas.UserID, name *schemas.Name) *state {
-	p := schemas.PresenceOf(schemas.Current{User: user, Visibility: schemas.Nobody}, 0)
+	p := schemas.PresenceOf(schemas.Current{User: user, Visibility: schemas.Nobody}, 0, 0)
 	if h.cfg.HiddenOffline {
 		p = schemas.NeverSeen(user, 0)
 	}

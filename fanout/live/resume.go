@@ -173,7 +173,7 @@ func (p *reply) changes(ctx context.Context, settled []*state) (changes []*state
 		if !sleep(ctx, pause) {
 			return nil, false
 		}
-		listed, resync, err := p.viewer.hub.Missed(ctx, users, after)
+		listed, resync, err := p.viewer.hub.Missed(ctx, p.viewer.tenant, users, after)
 		if err != nil {
 			p.viewer.hub.Log.Warn("the durable store cannot list what a viewer missed; the viewer gets the states as a resync", "error", err)
 		}

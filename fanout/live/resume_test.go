@@ -35,7 +35,7 @@ func (h *history) write(ts ...*schemas.Transition) {
 	h.log = append(h.log, ts...)
 }
 
-func (h *history) missed(_ context.Context, users []schemas.UserID, after cursor.Position) ([]schemas.Presence, bool, error) {
+func (h *history) missed(_ context.Context, _ string, users []schemas.UserID, after cursor.Position) ([]schemas.Presence, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked++
@@ -52,7 +52,7 @@ func (h *history) missed(_ context.Context, users []schemas.UserID, after cursor
 				continue
 			}
 			if c = kept(c, t); t.Version > after.Versions[i] {
-				changes = append(changes, schemas.PresenceOf(c, 0))
+				changes = append(changes, schemas.PresenceOf(c, 0, 0))
 			}
 		}
 	}

@@ -54,9 +54,9 @@ func (v *view) Read(_ context.Context, ids []schemas.UserID, names []schemas.Nam
 	for i, id := range ids {
 		v.reads[id]++
 		if c, ok := v.users[id]; names != nil && names[i].Tenant == "evil" {
-			out[i] = schemas.PresenceOf(schemas.Current{User: id, Visibility: schemas.Nobody}, 0)
+			out[i] = schemas.PresenceOf(schemas.Current{User: id, Visibility: schemas.Nobody}, 0, 0)
 		} else if ok {
-			out[i] = schemas.PresenceOf(c, v.stale)
+			out[i] = schemas.PresenceOf(c, v.stale, schemas.MillisOf(time.Now()))
 			out[i].UnsureSince = v.unsure[id]
 		} else {
 			out[i] = schemas.NeverSeen(id, v.stale)

@@ -50,13 +50,15 @@ func (s *state) stale() bool { return s.presence.StaleSince != 0 }
 // unsure reports whether another read may improve the state: it may be out of date, or its begin
 // (since) is unknown.
 func (s *state) unsure() bool {
-	return s.stale() || s.presence.State != nil && s.presence.Since == 0 && s.version > 0 && !s.erased()
+	p := &s.presence
+	return s.stale() || p.State != nil && p.Since == 0 && p.LastSeen == "" && s.version > 0 && !s.erased()
 }
 
 // erased reports whether the state is that of a user whom its version erased.
 func (s *state) erased() bool {
 	p := &s.presence
-	return s.version > 0 && p.State != nil && *p.State == schemas.StateWord(schemas.Offline) && p.LastSeenAt == 0 && p.LastActiveAt == 0
+	return s.version > 0 && p.State != nil && *p.State == schemas.StateWord(schemas.Offline) && p.LastSeenAt == 0 &&
+		p.LastActiveAt == 0 && p.LastSeen == ""
 }
 
 // corrects reports whether s differs from old at the same version.

@@ -10,10 +10,11 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Missed reads the changes of users, which are ascending, after a position of theirs, ordered by user
+// Missed reads the changes of users of a tenant, which are ascending, after a position of theirs, ordered by user
 // and version. resync says that they cannot be listed. The answer may end before the newest change;
 // of a hidden user it has the hide alone. Called concurrently.
-type Missed func(ctx context.Context, users []schemas.UserID, after cursor.Position) (changes []schemas.Presence, resync bool, err error)
+type Missed func(ctx context.Context, tenant string, users []schemas.UserID, after cursor.Position) (
+	changes []schemas.Presence, resync bool, err error)
 
 // trail is how far a viewer was sent the users that it watches. Each message about users carries it as
 // a cursor: the id of an event, or the field cursor of a message.

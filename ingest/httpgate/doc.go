@@ -1,8 +1,9 @@
-// Package httpgate takes heartbeats and changes of visibility and overrides over HTTP.
+// Package httpgate takes heartbeats and changes of visibility, audience and override over HTTP.
 //
 //	POST /presence/heartbeats             beats, from apps and from gateways in any language
 //	POST /presence/connections            connections that gateways see open, idle and close
 //	PUT  /presence/{user_id}/visibility   who may see a user
+//	PUT  /presence/{user_id}/audience     the same, and what others learn of when the user was last here
 //	PUT  /presence/{user_id}/override     what a user is shown as; DELETE ends it
 //	DELETE /presence/{user_id}            erase a user
 //

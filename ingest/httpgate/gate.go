@@ -33,6 +33,7 @@ type Gate struct {
 	tenants         *tenants.Accounts // nil: tenants have no quotas
 	zstd            *zstd.Decoder
 	maxDevices      atomic.Int64 // HTTP.MaxDevices as it is now
+	policyOf        atomic.Pointer[func(tenant string) schemas.Policy]
 }
 
 // New makes a gate.
@@ -57,10 +58,11 @@ func New(cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) (*Gate, 
 	return g, nil
 }
 
-// Follow applies ForgetAfter and HTTP.MaxDevices of cfg, as after a change of the detector's
+// Follow applies ForgetAfter, HTTP.MaxDevices and HTTP.PolicyOf of cfg, as after a change of the detector's
 // policy. It may be called from any goroutine.
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.maxDevices.Store(int64(cfg.HTTP.MaxDevices))
+	g.policyOf.Store(&cfg.HTTP.PolicyOf)
 	g.gateways.mu.Lock()
 	defer g.gateways.mu.Unlock()
 	g.gateways.cfg.ForgetAfter = cfg.ForgetAfter
@@ -73,6 +75,7 @@ func (g *Gate) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /presence/connections", g.endpoint("connections", g.postConnections))
 	// Reads serve GET of the same paths.
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
+	mux.HandleFunc("PUT /presence/{user_id}/audience", g.endpoint("audience", g.putAudience))
 	mux.HandleFunc("PUT /presence/{user_id}/override", g.endpoint("override", g.putOverride))
 	mux.HandleFunc("DELETE /presence/{user_id}/override", g.endpoint("override", g.deleteOverride))
 	if g.copies != nil {

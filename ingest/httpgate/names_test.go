@@ -174,6 +174,7 @@ func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 				{http.MethodPost, "/presence/heartbeats", strings.Replace(beat, "%s", field, 1)},
 				{http.MethodPost, "/presence/heartbeats" + query, strings.Replace(beat, "%s", "", 1)},
 				{http.MethodPut, "/presence/ann/visibility" + query, hide},
+				{http.MethodPut, "/presence/ann/audience" + query, `{"base":"nobody","last_seen":"never"}`},
 				{http.MethodDelete, "/presence/ann" + query, ""},
 			} {
 				before := len(d.log.Written())
@@ -287,6 +288,8 @@ func TestAnswersCallUsersAsRequestsDo(t *testing.T) {
 	d.wants(d.send(http.MethodPut, "/presence/a%2Fb/visibility", hide), 200, `{"user_id":"a/b","visibility":"nobody"}`)
 	d.wants(d.send(http.MethodPut, "/presence/42/visibility?tenant=acme", hide), 200,
 		`{"user_id":"42","tenant":"acme","visibility":"nobody"}`)
+	d.wants(d.send(http.MethodPut, "/presence/42/audience?tenant=acme", `{"last_seen":"never"}`), 200,
+		`{"user_id":"42","tenant":"acme","last_seen":"never"}`)
 	got := names(d.log.Written())
 	if got[people.ID("acme", "42")] != (schemas.Name{Tenant: "acme", Text: "42"}) || len(got) != 2 {
 		t.Errorf("the names are %+v", got)

@@ -20,10 +20,11 @@ type overrideAnswer struct {
 func (g *Gate) putOverride(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	return g.change(w, r, func(body []byte, c *userChange) error {
 		o, err := decodeOverride(body, schemas.MillisOf(time.Now()))
-		if err == nil {
-			g.fill(c, o)
+		if err != nil {
+			return err
 		}
-		return err
+		g.fill(c, o)
+		return refuseIf(o.State == schemas.Invisible && g.policyFor(r, c).ForbidInvisible, "state", "forbid_invisible")
 	})
 }
 
@@ -40,7 +41,7 @@ func (g *Gate) deleteOverride(w http.ResponseWriter, r *http.Request) (status in
 
 // fill makes the frame and the answer of an override.
 func (g *Gate) fill(c *userChange, o schemas.Override) {
-	c.frame = schemas.AppendOverride(nil, c.user, o, c.name)
+	c.frames = [][]byte{schemas.AppendOverride(nil, c.user, o, c.name)}
 	c.answer = overrideAnswer{g.cfg.Users.Called(c.user, c.name).Shown(), o.Asked()}
 }
 

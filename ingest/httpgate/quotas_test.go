@@ -125,12 +125,17 @@ func TestATenantsChangesAreBoundedByKind(t *testing.T) {
 		hide := func(tenant string) int {
 			return d.send(http.MethodPut, "/presence/ann/visibility?tenant="+tenant, `{"visibility":"nobody"}`).Code
 		}
+		// A request counts once, whatever it changes.
+		audience := func(tenant string) int {
+			return d.send(http.MethodPut, "/presence/ben/audience?tenant="+tenant, `{"base":"nobody","last_seen":"never"}`).Code
+		}
 		erase := func(tenant string) int { return d.send(http.MethodDelete, "/presence/ann?tenant="+tenant, "").Code }
 		for _, c := range []struct {
 			what      string
 			got, want int
 		}{
 			{"a change of visibility", hide("acme"), 200}, {"the next", hide("acme"), 429}, {"one of another tenant", hide("other-one"), 200},
+			{"an audience", audience("acme"), 429},
 			{"an erasure", erase("acme"), 200}, {"the next", erase("acme"), 429}, {"one of another tenant", erase("other-one"), 200},
 		} {
 			if c.got != c.want {
@@ -140,6 +145,10 @@ func TestATenantsChangesAreBoundedByKind(t *testing.T) {
 		pass(time.Second)
 		if got := hide("acme"); got != 200 {
 			d.t.Errorf("a second later a change of visibility is answered %d", got)
+		}
+		pass(time.Second)
+		if got, next := audience("acme"), audience("acme"); got != 200 || next != 429 {
+			d.t.Errorf("after another second an audience is answered %d, and the next one %d", got, next)
 		}
 	})
 }

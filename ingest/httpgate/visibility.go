@@ -16,12 +16,15 @@ const maxVisibilityBody = 4096 // bytes
 func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	return g.change(w, r, func(body []byte, c *userChange) error {
 		visibility, err := decodeVisibility(body)
-		c.frame = schemas.AppendNamedVisibility(nil, c.user, visibility, c.name)
+		c.frames = [][]byte{schemas.AppendNamedVisibility(nil, c.user, visibility, c.name)}
 		c.answer = struct {
 			schemas.NamedUser
 			Visibility string `json:"visibility"`
 		}{g.cfg.Users.Called(c.user, c.name).Shown(), schemas.VisibilityWord(visibility)}
-		return err
+		if err != nil {
+			return err
+		}
+		return refuseIf(visibility == schemas.Nobody && g.policyFor(r, c).ForbidHiding, "visibility", "forbid_hiding")
 	})
 }
 
@@ -29,11 +32,11 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 type userChange struct {
 	user   schemas.UserID
 	name   schemas.Name
-	frame  []byte
-	answer any // when Kafka has it
+	frames [][]byte // one after the other
+	answer any      // when Kafka has it
 }
 
-// change appends a change of the user, which decode reads in the body, in a frame of its own. The log orders it among
+// change appends a change of the user, which decode reads in the body, in frames of its own. The log orders it among
 // the beats.
 func (g *Gate) change(w http.ResponseWriter, r *http.Request, decode func(body []byte, c *userChange) error) (status int, err error) {
 	var c userChange
@@ -58,8 +61,10 @@ func (g *Gate) change(w http.ResponseWriter, r *http.Request, decode func(body [
 	if over := g.tenants.Of(c.name.Tenant).Change(tenants.Visibility, 1); over != nil {
 		return 0, over
 	}
-	if err := g.await(r.Context(), g.writeChange(&c)); err != nil {
-		return 0, err
+	for _, written := range g.writeChange(&c) {
+		if err := g.await(r.Context(), written); err != nil {
+			return 0, err
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(c.answer) // if it fails the caller has disconnected; Kafka has the change
@@ -88,11 +93,14 @@ func decodeVisibility(body []byte) (schemas.Visibility, error) {
 	return visibility, err
 }
 
-func (g *Gate) writeChange(c *userChange) <-chan error {
-	written := make(chan error, 1)
-	g.writer.append("visibility", 0, schemas.Outgoing{
-		Partition: schemas.PartitionOf(c.user, g.cfg.Partitions),
-		Key:       c.user.Key(), Value: c.frame,
-	}, func(err error) { written <- err })
+func (g *Gate) writeChange(c *userChange) (written []<-chan error) {
+	for _, frame := range c.frames {
+		done := make(chan error, 1)
+		g.writer.append("visibility", 0, schemas.Outgoing{
+			Partition: schemas.PartitionOf(c.user, g.cfg.Partitions),
+			Key:       c.user.Key(), Value: frame,
+		}, func(err error) { done <- err })
+		written = append(written, done)
+	}
 	return written
 }

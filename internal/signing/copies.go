@@ -38,6 +38,7 @@ func isRemembered(f *schemas.Frame) bool {
 	if o := f.Override; o != nil {
 		shows = o.State != schemas.Invisible || o.Until != 0
 	}
+	shows = shows || f.LastSeen != 0 && f.LastSeen != schemas.SeenNever
 	return shows || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
 

@@ -23,6 +23,9 @@ func TestACopyOfWhatChangedSomethingCountsForNothing(t *testing.T) {
 		"invisible":             {schemas.AppendOverride(nil, 42, schemas.Override{State: schemas.Invisible}, schemas.Name{}), false},
 		"invisible for a while": {schemas.AppendOverride(nil, 42, schemas.Override{State: schemas.Invisible, Until: now + 1}, schemas.Name{}), true},
 		"available":             {schemas.AppendOverride(nil, 42, schemas.Override{}, schemas.Name{}), true},
+		"exact":                 {schemas.AppendLastSeen(nil, 42, schemas.SeenExactly, schemas.Name{}), true},
+		"coarse":                {schemas.AppendLastSeen(nil, 42, schemas.SeenCoarsely, schemas.Name{}), true},
+		"never":                 {schemas.AppendLastSeen(nil, 42, schemas.SeenNever, schemas.Name{}), false},
 		"erasure":               {schemas.AppendErasure(nil, 42, schemas.Name{}, now+1, now+1, false), true},
 		"policy":                {schemas.AppendPolicy(nil, policy), true},
 		"tick":                  {schemas.AppendTick(nil), false},
@@ -42,8 +45,8 @@ func TestACopyOfWhatChangedSomethingCountsForNothing(t *testing.T) {
 		must.Do(t, f.Decode(keys.Sign(of.frame, topic, 0, now+1)))
 		must.Do(t, c.Check(&f, now), c.Count(&f, now)) // sealed again, it is another one
 	}
-	if n := len(c.Counted()); n != 10 {
-		t.Errorf("it remembers %d frames, want 10", n)
+	if n := len(c.Counted()); n != 14 {
+		t.Errorf("it remembers %d frames, want 14", n)
 	}
 	f := schemas.Frame{ErasedUser: 42, MAC: []byte("a mac of another"), SealedAt: now}
 	must.Do(t, c.Count(&f, now+2*Tolerance+2))

@@ -152,7 +152,7 @@ func appendTime(b []byte, m schemas.Millis) []byte {
 
 // appendOverride is NULL for none.
 func appendOverride(b []byte, o schemas.Override) []byte {
-	if o.State == 0 {
+	if o == (schemas.Override{}) {
 		return binary.BigEndian.AppendUint32(b, null)
 	}
 	return appendText(b, o.Text())

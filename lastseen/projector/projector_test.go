@@ -144,14 +144,14 @@ func (p *pipeline) wantRight(t *testing.T, stale bool) {
 		users := must.Get(p.reader.Read(t.Context(), []schemas.UserID{id}, nil))(t)
 		want := schemas.NeverSeen(id, 0)
 		if c, ok := p.users[id]; ok {
-			want = schemas.PresenceOf(c, 0)
+			want = schemas.PresenceOf(c, 0, now())
 		}
 		got := users[0]
 		if (got.StaleSince != 0) != stale {
 			t.Fatalf("user %d: stale since %v", id, got.StaleSince)
 		}
 		if (got.State == nil) != (want.State == nil) || got.State != nil && *got.State != *want.State || got.Version != want.Version ||
-			got.Since != want.Since || got.DND != want.DND {
+			got.Since != want.Since || got.DND != want.DND || got.LastSeen != want.LastSeen {
 			t.Fatalf("user %d is %+v, want %+v", id, got, want)
 		}
 	}
@@ -382,5 +382,21 @@ func TestARebuildTakesTheVersionOfTheChangeAndNotOfAStatusWithoutOne(t *testing.
 	entries := p.entries(t, []schemas.UserID{1})
 	if e := entries[0]; !e.Found || !e.Complete() || e.Current != p.users[1] {
 		t.Errorf("the entry is %+v, want %+v", e, p.users[1])
+	}
+}
+
+// The store has not got the choice yet, and the status is of a lost gateway, after it.
+func TestARebuildKeepsThatOthersLearnLessThanTheStoreKnows(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Mini(t))
+	p.WithStore(p)
+	p.happen(t, change(1, schemas.NewVersion(1, 5, 0), schemas.Offline, schemas.Away))
+	p.tick(t)
+	p.stated = map[schemas.UserID]schemas.Status{1: {User: 1, State: schemas.Away, Since: 5, Visibility: schemas.Everyone,
+		Version: schemas.NewVersion(1, 9, 0) - 1, UnsureSince: 7, Override: schemas.Override{LastSeen: schemas.SeenNever}}}
+	must.Do(t, p.server.Flush())
+	p.tick(t)
+	if e := p.entries(t, []schemas.UserID{1})[0]; !e.Found || e.Override.LastSeen != schemas.SeenNever {
+		t.Errorf("the entry is %+v", e)
 	}
 }

@@ -57,7 +57,7 @@ func (s *Server) charged(ctx context.Context, request *http.Request, users sever
 	if err := s.chargeFor(request, len(users.ids)); err != nil {
 		return nil, err
 	}
-	answers, err := s.allowed(ctx, request, users.ids)
+	answers, err := s.allowed(ctx, request, users)
 	if err == nil {
 		s.reader.onlyOf(ctx, users.names, answers)
 	}
@@ -112,8 +112,9 @@ func setStale(header http.Header, answers []answer) {
 
 // allowed reads the users that the sender may see. The others look hidden; nothing is read of
 // them.
-func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
-	viewer := s.viewerOf(request)
+func (s *Server) allowed(ctx context.Context, request *http.Request, users several) ([]answer, error) {
+	viewer, ids := s.viewerOf(request), users.ids
+	viewer.tenant = users.tenant
 	answers, withheld, err := s.visible(ctx, request, ids, func(visible []schemas.UserID) ([]answer, error) {
 		return s.reader.readFor(ctx, viewer, visible)
 	})
@@ -227,7 +228,9 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 		return nil, err
 	}
 	ids := []schemas.UserID{id}
-	answers, err := s.reader.readFor(ctx, s.viewerOf(request), ids)
+	viewer := s.viewerOf(request)
+	viewer.tenant = q.tenant
+	answers, err := s.reader.readFor(ctx, viewer, ids)
 	if err != nil {
 		return nil, err
 	}

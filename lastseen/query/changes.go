@@ -112,6 +112,7 @@ func (s *Server) asked(ctx context.Context, request *http.Request, all several) 
 	users := all.ids
 	current, withheld, err = s.visible(ctx, request, users, func(visible []schemas.UserID) ([]answer, error) {
 		read, err := s.reader.read(ctx, visible)
+		s.reader.limit(all.tenant, read)
 		if err == nil {
 			s.reader.addUnsure(ctx, visible, read)
 		}

@@ -409,7 +409,7 @@ func TestAVersionThatNoChangeHasMakesNobodyStale(t *testing.T) {
 	if p.StaleSince != 0 {
 		t.Errorf("the answer is stale since %s", p.StaleSince)
 	}
-	w.want(t, "/presence/1", strings.TrimSpace(string(mustJSON(t, schemas.PresenceOf(schemas.Current{}.After(arrives(1, inEpoch(1, 5), today)), 0)))))
+	w.want(t, "/presence/1", strings.TrimSpace(string(mustJSON(t, schemas.PresenceOf(schemas.Current{}.After(arrives(1, inEpoch(1, 5), today)), 0, today)))))
 	must.Get(w.view.Confirm(t.Context(), 2, []schemas.Current{between(2, 10)}, nil, false))(t)
 	if p := w.since(t, cursor, 1, 2); p.StaleSince == 0 {
 		t.Error("a user whom the store does not have yet is not stale")

@@ -52,7 +52,7 @@ func TestAPollerLearnsOnceThatAUserWasErased(t *testing.T) {
 			t.Errorf("%s the reader gets %+v, stale since %s", when, c, p.StaleSince)
 		}
 		wantChanges(t, w.since(t, p.Cursor, 7, 8))
-		stream, _, err := w.reader.Missed(t.Context(), []schemas.UserID{7}, sealed.Position{At: today, Versions: []schemas.Version{inEpoch(1, 5)}})
+		stream, _, err := w.reader.Missed(t.Context(), "", []schemas.UserID{7}, sealed.Position{At: today, Versions: []schemas.Version{inEpoch(1, 5)}})
 		if err != nil || !reflect.DeepEqual(stream, p.Changes) {
 			t.Errorf("%s a stream that resumes gets %+v (%v)", when, stream, err)
 		}

@@ -48,8 +48,8 @@ type historyPage struct {
 	NextCursor *string  `json:"next_cursor"`
 }
 
-// history answers GET /presence/{user_id}/history. The history of a hidden user is empty, as of
-// one never seen.
+// history answers GET /presence/{user_id}/history. The history of a hidden user is empty, as of one never seen, and so
+// is, for others, that of a user who does not show last seen exactly.
 func (s *Server) history(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
 	query, name, empty, err := s.parseHistory(request)
 	if err != nil {
@@ -68,6 +68,13 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 		if empty, err = s.isStranger(ctx, query.User, name); err != nil {
 			return nil, err
 		}
+	}
+	if !empty && !s.viewerOf(request).seesHidden(query.User) {
+		known, err := s.reader.readFor(ctx, Viewer{tenant: name.Tenant}, []schemas.UserID{query.User})
+		if err != nil {
+			return nil, err
+		}
+		empty = known[0].Override.LastSeen != 0
 	}
 	var page store.Page
 	if !empty {

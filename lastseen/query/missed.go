@@ -181,6 +181,8 @@ func (r *Reader) listed(now *answer, withheld bool, after schemas.Version, chang
 	for i, t := range changes {
 		c := before.After(t)
 		c.LastSeen, c.LastActive = max(before.LastSeen, t.LastSeen), max(before.LastActive, t.LastActive)
+		c.Override.Limit(false)
+		c.Override.LastSeen = max(c.Override.LastSeen, now.Override.LastSeen) // as the user shows it by now
 		switch changed := t.From != t.To || t.Cause == schemas.VisibilityChange; {
 		case changed:
 			c.Since = t.At
@@ -188,11 +190,16 @@ func (r *Reader) listed(now *answer, withheld bool, after schemas.Version, chang
 			c.Since = 0
 			stayed++
 		}
-		users[i], before = schemas.PresenceOf(c, 0), c
+		users[i], before = schemas.PresenceOf(c, 0, schemas.MillisOf(time.Now())), c
 	}
 	if stayed == len(changes) && before.Version == now.Version {
 		for i := range users {
 			users[i].Since = now.Since
+		}
+	}
+	for i := range users { // of one who does not show times, only the present state says since when it is
+		if users[i].LastSeen != "" && (now.State != schemas.Online || users[i].VersionNumber() != now.Version) {
+			users[i].Since = 0
 		}
 	}
 	if n := len(users) - 1; n >= 0 && before.Version == now.Version && now.present() {
@@ -257,14 +264,15 @@ func (a *answer) shown() schemas.Version {
 	return a.Version
 }
 
-// Missed is missed for viewers who may see all of users; resync says that the changes cannot be
+// Missed is missed for viewers who may see all of users, who are of one tenant; resync says that the changes cannot be
 // listed. An answer that ends before the newest change is not an error: the store may be behind.
-func (r *Reader) Missed(ctx context.Context, users []schemas.UserID, p cursor.Position,
+func (r *Reader) Missed(ctx context.Context, tenant string, users []schemas.UserID, p cursor.Position,
 ) (changes []schemas.Presence, resync bool, err error) {
 	current, err := r.read(ctx, users)
 	if err != nil {
 		return nil, false, err
 	}
+	r.limit(tenant, current)
 	r.addUnsure(ctx, users, current)
 	for i, user := range users {
 		current[i].User = user // also of those of whom nothing is known

@@ -167,7 +167,7 @@ func (r *Reader) onlyOf(ctx context.Context, names []schemas.Name, answers []ans
 	for _, i := range r.strangers(ctx, names, answers) {
 		a := &answers[i]
 		*a = answer{Current: schemas.Current{User: a.User, Visibility: schemas.Nobody}, seen: true, stale: a.stale}
-		r.show(Viewer{}, []schemas.UserID{a.User}, answers[i:i+1])
+		r.show(Viewer{tenant: names[i].Tenant}, []schemas.UserID{a.User}, answers[i:i+1])
 	}
 }
 

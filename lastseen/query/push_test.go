@@ -21,7 +21,7 @@ func TestAPushIsHeldWhileAnotherKindThanMobileIsInUse(t *testing.T) {
 		c.Kinds = both.WithActiveOf(schemas.SetOfKinds(active...))
 		return c
 	}
-	w.happen(t, uses(1, schemas.Desktop), uses(2, schemas.Mobile), uses(3, schemas.Mobile, schemas.Desktop), hidden(uses(4, schemas.Desktop)),
+	w.happen(t, as(schemas.SeenNever, uses(1, schemas.Desktop)), uses(2, schemas.Mobile), uses(3, schemas.Mobile, schemas.Desktop), hidden(uses(4, schemas.Desktop)),
 		leaves(5, 2, day))
 	const path, send = "/presence/push?user_ids=1,2,3,4,5,6", `{"1":"send","2":"send","3":"send","4":"send","5":"send","6":"send"}`
 	w.want(t, path, send) // the policy is not known

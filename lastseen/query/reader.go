@@ -43,6 +43,8 @@ type Reader struct {
 	readUsers  [2]prometheus.Counter // of Redis and of the store
 	// watermarks are the newest ever read, by partition.
 	watermarks []atomic.Int64
+	// policyOf is that of Follow.
+	policyOf atomic.Pointer[func(tenant string) schemas.Policy]
 }
 
 // NewReader makes a reader. partitions is that of the heartbeats topic; config must be valid.
@@ -68,7 +70,7 @@ func (a *answer) presence(id schemas.UserID) schemas.Presence {
 	if !a.seen {
 		return schemas.NeverSeen(id, a.stale)
 	}
-	p := schemas.PresenceOf(a.Current, a.stale)
+	p := schemas.PresenceOf(a.Current, a.stale, schemas.MillisOf(time.Now()))
 	if a.present() {
 		p.UnsureSince = a.unsure
 	}
@@ -80,9 +82,16 @@ func (a *answer) presence(id schemas.UserID) schemas.Presence {
 // stream can order it. names are those remembered of the users, in their order; nil: none is. A user whom the
 // stores know by another name looks hidden. An error means that neither store answered.
 func (r *Reader) Read(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error) {
-	answers, err := r.readFor(ctx, Viewer{}, ids)
+	answers, err := r.read(ctx, ids)
 	if err != nil {
 		return nil, err
+	}
+	for i := range answers { // a stream reads users of several tenants at once
+		var v Viewer
+		if i < len(names) {
+			v.tenant = names[i].Tenant
+		}
+		r.show(v, ids[i:i+1], answers[i:i+1])
 	}
 	r.onlyOf(ctx, names, answers)
 	r.addUnsure(ctx, ids, answers)
@@ -112,14 +121,27 @@ func (r *Reader) readFor(ctx context.Context, v Viewer, ids []schemas.UserID) ([
 
 // show makes of what is known what the viewer sees.
 func (r *Reader) show(v Viewer, ids []schemas.UserID, answers []answer) {
+	r.limit(v.tenant, answers)
 	for i := range answers {
 		switch c := &answers[i].Current; {
-		case c.Visibility != schemas.Nobody:
 		case v.seesHidden(ids[i]):
-			c.Visibility = schemas.Everyone
-		case r.config.HiddenOffline:
+			c.Visibility, c.Override.LastSeen = schemas.Everyone, 0
+		case c.Visibility == schemas.Nobody && r.config.HiddenOffline:
 			*c = asOffline(*c)
 		}
+	}
+}
+
+// Follow makes policyOf the policy of a tenant's users. Any goroutine may call it.
+func (r *Reader) Follow(policyOf func(tenant string) schemas.Policy) { r.policyOf.Store(&policyOf) }
+
+// limit makes of what users let others learn of when they were last here what they learn under the policy of their tenant.
+// Transitions from before the policy, or from under another one, do not say it.
+func (r *Reader) limit(tenant string, answers []answer) {
+	of := r.policyOf.Load()
+	coarse := of != nil && (*of)(tenant).CoarseLastSeen
+	for i := range answers {
+		answers[i].Override.Limit(coarse)
 	}
 }
 
@@ -273,6 +295,9 @@ func (r *Reader) readStore(ctx context.Context, ids []schemas.UserID, entries []
 // newest merges what Redis and the durable store know of a user.
 func newest(e redisview.Entry, c schemas.Current) schemas.Current {
 	if !e.Found || store.Has(c, e.Current) {
+		if c.Version < e.Version {
+			c.Override.LastSeen = e.Override.LastSeen // the store may not have the change of it
+		}
 		return c
 	}
 	n := e.Current

@@ -111,6 +111,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 		"GET /presence/{user_id}":            s.user,
 		"GET /presence/{user_id}/history":    s.history,
 		"GET /presence/{user_id}/visibility": s.visibility,
+		"GET /presence/{user_id}/audience":   s.audience,
 		"GET /presence/{user_id}/override":   s.override,
 	}
 	if s.keys != nil {

@@ -19,7 +19,8 @@ type userAnswer struct {
 	Coarseness int64 `json:"last_seen_coarseness_ms,omitempty"`
 }
 
-// userWithDevices is a userAnswer with the devices: null if they are not known, or the user hides.
+// userWithDevices is a userAnswer with the devices: null if they are not known, or if the user hides, or does not show
+// last seen.
 type userWithDevices struct {
 	userAnswer
 	DeviceList []deviceAnswer `json:"device_list"`
@@ -127,7 +128,7 @@ func (r *Reader) seenSince(ctx context.Context, ids []schemas.UserID, answers []
 // userOf adds to what the transitions say when the user was heard since.
 func (a *answer) userOf(id schemas.UserID, name schemas.Name, row *redisview.Seen) userAnswer {
 	u := userAnswer{NamedPresence: a.presence(id).Called(name)}
-	if last := row.LastSeen(); last > u.LastSeenAt {
+	if last := row.LastSeen(); u.LastSeen == "" && last > u.LastSeenAt {
 		u.LastSeenAt = last
 		u.Coarseness = int64(max(row.Interval, schemas.MillisOf(time.Now())-row.At))
 	}
@@ -139,6 +140,8 @@ func (a *answer) devicesOf(row *redisview.Seen) []deviceAnswer {
 	switch {
 	case !a.seen || a.Visibility != schemas.Nobody && a.Kinds == 0: // offline or silent
 		return []deviceAnswer{}
+	case a.Override.LastSeen != 0: // when the devices were heard is not for others
+		return nil
 	case row.At == 0 || row.At < a.Since:
 		// If the state has changed since, the user may have been offline, and these are the devices of before.
 		return nil

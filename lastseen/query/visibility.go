@@ -13,6 +13,8 @@ import (
 type Viewer struct {
 	User  schemas.UserID // 0: not known, or not a user
 	Admin bool
+	// tenant is that of the users who are asked about.
+	tenant string
 }
 
 // seesHidden reports whether the viewer sees how the user is while the user hides.
@@ -36,16 +38,44 @@ type visibilityAnswer struct {
 func (s *Server) visibility(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
 	var answer visibilityAnswer
 	known, err := s.ofOwn(ctx, request, header, &answer.NamedUser)
-	if err == nil && known != nil && known.Override.State == schemas.Invisible {
-		err = s.complete(ctx, known, header)
-	}
 	if err == nil && known != nil {
-		visibility := schemas.KnownVisibility(known.Visibility)
-		if known.Override.Hides {
-			visibility = schemas.Everyone
+		answer.Visibility, err = s.base(ctx, known, header)
+	}
+	return mustJSON(answer), err
+}
+
+// base is to whom the user is shown, without an override.
+func (s *Server) base(ctx context.Context, known *answer, header http.Header) (*string, error) {
+	if known.Override.State == schemas.Invisible {
+		if err := s.complete(ctx, known, header); err != nil {
+			return nil, err
 		}
-		word := schemas.VisibilityWord(visibility)
-		answer.Visibility = &word
+	}
+	visibility := schemas.KnownVisibility(known.Visibility)
+	if known.Override.Hides {
+		visibility = schemas.Everyone
+	}
+	word := schemas.VisibilityWord(visibility)
+	return &word, nil
+}
+
+// audienceAnswer is the answer to GET /presence/{user_id}/audience.
+type audienceAnswer struct {
+	schemas.NamedUser
+	Base     *string `json:"base"`
+	LastSeen *string `json:"last_seen"`
+}
+
+// audience answers GET /presence/{user_id}/audience to the user and to administrators, as visibility does. Last seen is
+// the choice: the policy may let others learn less.
+func (s *Server) audience(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
+	var answer audienceAnswer
+	known, err := s.ofOwn(ctx, request, header, &answer.NamedUser)
+	if err == nil && known != nil {
+		known.Override.Limit(false)
+		lastSeen := schemas.LastSeenWord(known.Override.LastSeen)
+		answer.LastSeen = &lastSeen
+		answer.Base, err = s.base(ctx, known, header)
 	}
 	return mustJSON(answer), err
 }

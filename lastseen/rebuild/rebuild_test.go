@@ -100,6 +100,9 @@ func TestAnEmptiedStoreIsRebuiltWhileTheSinkGoesOnAndNothingIsDoubled(t *testing
 	for id, want := range wantUsers {
 		got := gotUsers[id]
 		got.Since, got.Hidden, want.Since, want.Hidden = 0, 0, 0, 0 // of those whose only change meanwhile told neither
+		if want.Visibility == schemas.Nobody {                      // the times of who has hidden since before the loss are not found again
+			got.LastSeen, got.LastActive, want.LastSeen, want.LastActive = 0, 0, 0, 0
+		}
 		if got != want {
 			t.Errorf("user %d is %+v, want %+v", id, got, want)
 		}

@@ -33,7 +33,7 @@ func (e Entry) Complete() bool {
 // position:
 //
 //	1 format "2" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
-//	| 1 visibility, or "0" for an erased user | 4 device kinds | 1 state of the override
+//	| 1 visibility, or "0" for an erased user | 4 device kinds | 1 state and last seen of the override
 //	| 12 last seen | 12 last active
 //	| in text mode, once the name is known: tenant | 1 byte 0 | name
 const (
@@ -89,7 +89,7 @@ func appendValue(dst []byte, e Entry) []byte {
 		dst = appendHex(dst, int64(schemas.KnownVisibility(e.Visibility)), 1)
 	}
 	dst = appendHex(dst, int64(e.Kinds), 4)
-	dst = appendHex(dst, int64(e.Override.State), 1)
+	dst = appendHex(dst, int64(e.Override.State)|int64(e.Override.LastSeen)<<2, 1)
 	dst = appendHex(dst, int64(e.LastSeen), 12)
 	return appendHex(dst, int64(e.LastActive), 12)
 }
@@ -127,7 +127,7 @@ func parseValue(user schemas.UserID, stored string) Entry {
 		State:      schemas.State(small >> 24),
 		Visibility: schemas.Visibility(small >> 20 & 0xf),
 		Kinds:      schemas.KindSet(small >> 4),
-		Override:   schemas.Override{State: schemas.OverrideState(small & 0xf)},
+		Override:   schemas.Override{State: schemas.OverrideState(small & 3), LastSeen: schemas.LastSeen(small >> 2 & 3)},
 		LastSeen:   schemas.Millis(hex12(text[overrideEnd:], &bad)),
 		LastActive: schemas.Millis(hex12(text[lastSeenEnd:], &bad)),
 	}}

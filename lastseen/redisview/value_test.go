@@ -27,7 +27,8 @@ func plainValue(user schemas.UserID, text string) Entry {
 		User: user, Version: schemas.Version(number(1, versionEnd)), Since: schemas.Millis(number(epochEnd, sinceEnd)),
 		Hidden: schemas.Version(number(sinceEnd, hiddenEnd)), State: schemas.State(number(hiddenEnd, stateEnd)),
 		Visibility: schemas.Visibility(number(stateEnd, seenByEnd)), Kinds: schemas.KindSet(number(seenByEnd, kindsEnd)),
-		Override:   schemas.Override{State: schemas.OverrideState(number(kindsEnd, overrideEnd))},
+		Override: schemas.Override{State: schemas.OverrideState(number(kindsEnd, overrideEnd) % 4),
+			LastSeen: schemas.LastSeen(number(kindsEnd, overrideEnd) / 4)},
 		LastSeen:   schemas.Millis(number(overrideEnd, lastSeenEnd)),
 		LastActive: schemas.Millis(number(lastSeenEnd, valueLength)),
 	}}
@@ -67,7 +68,7 @@ func cutTail(text string) (entry, tail string) {
 
 var someValue = string(appendValue(nil, Entry{Epoch: 0x123456789abc, Current: schemas.Current{Version: 0x7edcba9876543210, Since: 1,
 	State: schemas.Away, Visibility: schemas.Nobody, Hidden: 7, Kinds: 5, LastSeen: 0xfedcba987654, LastActive: 0xabcdef,
-	Override: schemas.Override{State: schemas.SetAway}}}))
+	Override: schemas.Override{State: schemas.SetAway, LastSeen: schemas.SeenNever}}}))
 
 func TestEveryCorruptByteOfAValueIsReadAsPlainly(t *testing.T) {
 	t.Parallel()

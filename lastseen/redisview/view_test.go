@@ -87,7 +87,7 @@ func readsWhatWasWritten(t *testing.T, v *View) {
 		}
 		got := e.Current
 		w := want[ids[i]]
-		w.Override = schemas.Override{State: w.Override.State}
+		w.Override = schemas.Override{State: w.Override.State, LastSeen: w.Override.LastSeen}
 		// Without history, since and hidden are left open rather than guessed.
 		if got.Since == 0 {
 			got.Since = w.Since
@@ -343,7 +343,8 @@ func TestValuesComeBackFromTheirStoredForm(t *testing.T) {
 			LastSeen:   schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "seen")),
 			LastActive: schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "active")),
 			Kinds:      schemas.KindSet(rapid.Uint16().Draw(t, "kinds")),
-			Override:   schemas.Override{State: schemas.OverrideState(rapid.IntRange(0, 3).Draw(t, "override"))},
+			Override: schemas.Override{State: schemas.OverrideState(rapid.IntRange(0, 3).Draw(t, "override")),
+				LastSeen: schemas.LastSeen(rapid.IntRange(0, 3).Draw(t, "last seen"))},
 			Visibility: schemas.Visibility(rapid.IntRange(1, 2).Draw(t, "visibility")),
 			Version:    schemas.Version(rapid.Int64Min(1).Draw(t, "version")),
 			Hidden:     schemas.Version(rapid.Int64Min(0).Draw(t, "hidden")),

@@ -66,11 +66,12 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 
 // Has reports whether row, what a store keeps of a user, has the newest change of the user whom a status
 // or Redis shows as c. Where c came without a change, no row has its version: the row has the change before
-// it if it says the same. (If it does not have some changes that cancelled one another out, they are listed later.)
+// it if it says the same, or by the policy that others learn less of when the user was last here. (If it does not have
+// some changes that cancelled one another out, they are listed later.)
 func Has(row, c schemas.Current) bool {
 	return row.Version >= c.Version ||
 		!c.Version.OfChange() && row.Version != 0 && row.State == c.State && row.Visibility == c.Visibility &&
-			row.Override.State == c.Override.State
+			row.Override.State == c.Override.State && row.Override.LastSeen >= c.Override.LastSeen
 }
 
 // ByUser returns the changes ordered by user, those of one user as they were.

@@ -184,6 +184,62 @@ func (Visibility) EnumDescriptor() ([]byte, []int) {
 	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{2}
 }
 
+// LastSeen is what others learn of when a user who is not online was last here.
+type LastSeen int32
+
+const (
+	LastSeen_LAST_SEEN_UNSPECIFIED LastSeen = 0 // in a frame: no change; elsewhere: exact
+	LastSeen_LAST_SEEN_POLICY      LastSeen = 1 // in transitions: the user shows all, the policy coarsely
+	LastSeen_LAST_SEEN_COARSE      LastSeen = 2 // recently, within a week, within a month, or long ago
+	LastSeen_LAST_SEEN_NEVER       LastSeen = 3
+	LastSeen_LAST_SEEN_EXACT       LastSeen = 4 // in frames
+)
+
+// Enum value maps for LastSeen.
+var (
+	LastSeen_name = map[int32]string{
+		0: "LAST_SEEN_UNSPECIFIED",
+		1: "LAST_SEEN_POLICY",
+		2: "LAST_SEEN_COARSE",
+		3: "LAST_SEEN_NEVER",
+		4: "LAST_SEEN_EXACT",
+	}
+	LastSeen_value = map[string]int32{
+		"LAST_SEEN_UNSPECIFIED": 0,
+		"LAST_SEEN_POLICY":      1,
+		"LAST_SEEN_COARSE":      2,
+		"LAST_SEEN_NEVER":       3,
+		"LAST_SEEN_EXACT":       4,
+	}
+)
+
+func (x LastSeen) Enum() *LastSeen {
+	p := new(LastSeen)
+	*p = x
+	return p
+}
+
+func (x LastSeen) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LastSeen) Descriptor() protoreflect.EnumDescriptor {
+	return file_stillhere_v1_frame_proto_enumTypes[3].Descriptor()
+}
+
+func (LastSeen) Type() protoreflect.EnumType {
+	return &file_stillhere_v1_frame_proto_enumTypes[3]
+}
+
+func (x LastSeen) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LastSeen.Descriptor instead.
+func (LastSeen) EnumDescriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
+}
+
 // OverrideState is what a user asks to be shown as.
 type OverrideState int32
 
@@ -221,11 +277,11 @@ func (x OverrideState) String() string {
 }
 
 func (OverrideState) Descriptor() protoreflect.EnumDescriptor {
-	return file_stillhere_v1_frame_proto_enumTypes[3].Descriptor()
+	return file_stillhere_v1_frame_proto_enumTypes[4].Descriptor()
 }
 
 func (OverrideState) Type() protoreflect.EnumType {
-	return &file_stillhere_v1_frame_proto_enumTypes[3]
+	return &file_stillhere_v1_frame_proto_enumTypes[4]
 }
 
 func (x OverrideState) Number() protoreflect.EnumNumber {
@@ -234,7 +290,7 @@ func (x OverrideState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OverrideState.Descriptor instead.
 func (OverrideState) EnumDescriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
 }
 
 // ConnectionEventKind says what happened to a connection. Kinds that a reader does not know are refused.
@@ -280,11 +336,11 @@ func (x ConnectionEventKind) String() string {
 }
 
 func (ConnectionEventKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_stillhere_v1_frame_proto_enumTypes[4].Descriptor()
+	return file_stillhere_v1_frame_proto_enumTypes[5].Descriptor()
 }
 
 func (ConnectionEventKind) Type() protoreflect.EnumType {
-	return &file_stillhere_v1_frame_proto_enumTypes[4]
+	return &file_stillhere_v1_frame_proto_enumTypes[5]
 }
 
 func (x ConnectionEventKind) Number() protoreflect.EnumNumber {
@@ -293,7 +349,7 @@ func (x ConnectionEventKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConnectionEventKind.Descriptor instead.
 func (ConnectionEventKind) EnumDescriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 // Frame is a record of presence.heartbeats: what one gateway heard for one
@@ -331,7 +387,7 @@ type Frame struct {
 	// Written by the owner of the partition, so that log time advances, and so that the log shows since when it has an
 	// owner that keeps up.
 	Tick bool `protobuf:"varint,12,opt,name=tick,proto3" json:"tick,omitempty"`
-	// A change of one user's visibility or override.
+	// A change of one user's visibility, override or last seen.
 	Visibility *VisibilityChange `protobuf:"bytes,13,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// The detector moved these beats here from a partition they had been written
 	// to by mistake; a frame is forwarded only once.
@@ -754,17 +810,18 @@ func (x *Erasure) GetName() string {
 	return ""
 }
 
-// VisibilityChange sets who may see a user from this record on, or the user's override.
+// VisibilityChange sets one of what a user chooses, from this record on: visibility, override or last_seen. The
+// others stay.
 type VisibilityChange struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	UserId int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Unspecified with an override.
-	Visibility Visibility `protobuf:"varint,2,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	UserId     int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Visibility Visibility             `protobuf:"varint,2,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
 	// The user's name, in pipelines with --ids text.
 	Tenant string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// The override that the user has from this record on, in place of the one before; the visibility stays.
+	// In place of the override before.
 	Override      *Override `protobuf:"bytes,5,opt,name=override,proto3" json:"override,omitempty"`
+	LastSeen      LastSeen  `protobuf:"varint,6,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -832,6 +889,13 @@ func (x *VisibilityChange) GetOverride() *Override {
 		return x.Override
 	}
 	return nil
+}
+
+func (x *VisibilityChange) GetLastSeen() LastSeen {
+	if x != nil {
+		return x.LastSeen
+	}
+	return LastSeen_LAST_SEEN_UNSPECIFIED
 }
 
 // Override is what a user asks to be shown as, until it ends.
@@ -1390,7 +1454,7 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12*\n" +
 	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\xc5\x01\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xfa\x01\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +
@@ -1398,7 +1462,8 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"visibility\x12\x16\n" +
 	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x122\n" +
-	"\boverride\x18\x05 \x01(\v2\x16.stillhere.v1.OverrideR\boverride\"l\n" +
+	"\boverride\x18\x05 \x01(\v2\x16.stillhere.v1.OverrideR\boverride\x123\n" +
+	"\tlast_seen\x18\x06 \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\"l\n" +
 	"\bOverride\x121\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1b.stillhere.v1.OverrideStateR\x05state\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12\x12\n" +
@@ -1456,7 +1521,13 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"Visibility\x12\x1a\n" +
 	"\x16VISIBILITY_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13VISIBILITY_EVERYONE\x10\x01\x12\x15\n" +
-	"\x11VISIBILITY_NOBODY\x10\x02*~\n" +
+	"\x11VISIBILITY_NOBODY\x10\x02*{\n" +
+	"\bLastSeen\x12\x19\n" +
+	"\x15LAST_SEEN_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10LAST_SEEN_POLICY\x10\x01\x12\x14\n" +
+	"\x10LAST_SEEN_COARSE\x10\x02\x12\x13\n" +
+	"\x0fLAST_SEEN_NEVER\x10\x03\x12\x13\n" +
+	"\x0fLAST_SEEN_EXACT\x10\x04*~\n" +
 	"\rOverrideState\x12\x1e\n" +
 	"\x1aOVERRIDE_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12OVERRIDE_STATE_DND\x10\x01\x12\x17\n" +
@@ -1482,50 +1553,52 @@ func file_stillhere_v1_frame_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_frame_proto_rawDescData
 }
 
-var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_stillhere_v1_frame_proto_goTypes = []any{
 	(DeviceKind)(0),            // 0: stillhere.v1.DeviceKind
 	(BeatKind)(0),              // 1: stillhere.v1.BeatKind
 	(Visibility)(0),            // 2: stillhere.v1.Visibility
-	(OverrideState)(0),         // 3: stillhere.v1.OverrideState
-	(ConnectionEventKind)(0),   // 4: stillhere.v1.ConnectionEventKind
-	(*Frame)(nil),              // 5: stillhere.v1.Frame
-	(*NamedRow)(nil),           // 6: stillhere.v1.NamedRow
-	(*Erasure)(nil),            // 7: stillhere.v1.Erasure
-	(*VisibilityChange)(nil),   // 8: stillhere.v1.VisibilityChange
-	(*Override)(nil),           // 9: stillhere.v1.Override
-	(*HeartbeatsRequest)(nil),  // 10: stillhere.v1.HeartbeatsRequest
-	(*Beat)(nil),               // 11: stillhere.v1.Beat
-	(*ConnectionsRequest)(nil), // 12: stillhere.v1.ConnectionsRequest
-	(*ConnectionEvent)(nil),    // 13: stillhere.v1.ConnectionEvent
-	(*HeartbeatsResponse)(nil), // 14: stillhere.v1.HeartbeatsResponse
-	(*RefusedBeats)(nil),       // 15: stillhere.v1.RefusedBeats
-	(*Policy)(nil),             // 16: stillhere.v1.Policy
-	(*TenantPolicy)(nil),       // 17: stillhere.v1.TenantPolicy
+	(LastSeen)(0),              // 3: stillhere.v1.LastSeen
+	(OverrideState)(0),         // 4: stillhere.v1.OverrideState
+	(ConnectionEventKind)(0),   // 5: stillhere.v1.ConnectionEventKind
+	(*Frame)(nil),              // 6: stillhere.v1.Frame
+	(*NamedRow)(nil),           // 7: stillhere.v1.NamedRow
+	(*Erasure)(nil),            // 8: stillhere.v1.Erasure
+	(*VisibilityChange)(nil),   // 9: stillhere.v1.VisibilityChange
+	(*Override)(nil),           // 10: stillhere.v1.Override
+	(*HeartbeatsRequest)(nil),  // 11: stillhere.v1.HeartbeatsRequest
+	(*Beat)(nil),               // 12: stillhere.v1.Beat
+	(*ConnectionsRequest)(nil), // 13: stillhere.v1.ConnectionsRequest
+	(*ConnectionEvent)(nil),    // 14: stillhere.v1.ConnectionEvent
+	(*HeartbeatsResponse)(nil), // 15: stillhere.v1.HeartbeatsResponse
+	(*RefusedBeats)(nil),       // 16: stillhere.v1.RefusedBeats
+	(*Policy)(nil),             // 17: stillhere.v1.Policy
+	(*TenantPolicy)(nil),       // 18: stillhere.v1.TenantPolicy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
 	1,  // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
-	8,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	16, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
-	7,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
-	6,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
-	17, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
+	9,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
+	17, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	8,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
+	7,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
+	18, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
 	2,  // 7: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	9,  // 8: stillhere.v1.VisibilityChange.override:type_name -> stillhere.v1.Override
-	3,  // 9: stillhere.v1.Override.state:type_name -> stillhere.v1.OverrideState
-	11, // 10: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
-	0,  // 11: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	13, // 12: stillhere.v1.ConnectionsRequest.events:type_name -> stillhere.v1.ConnectionEvent
-	4,  // 13: stillhere.v1.ConnectionEvent.kind:type_name -> stillhere.v1.ConnectionEventKind
-	11, // 14: stillhere.v1.ConnectionEvent.beat:type_name -> stillhere.v1.Beat
-	15, // 15: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 8: stillhere.v1.VisibilityChange.override:type_name -> stillhere.v1.Override
+	3,  // 9: stillhere.v1.VisibilityChange.last_seen:type_name -> stillhere.v1.LastSeen
+	4,  // 10: stillhere.v1.Override.state:type_name -> stillhere.v1.OverrideState
+	12, // 11: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	0,  // 12: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
+	14, // 13: stillhere.v1.ConnectionsRequest.events:type_name -> stillhere.v1.ConnectionEvent
+	5,  // 14: stillhere.v1.ConnectionEvent.kind:type_name -> stillhere.v1.ConnectionEventKind
+	12, // 15: stillhere.v1.ConnectionEvent.beat:type_name -> stillhere.v1.Beat
+	16, // 16: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -1539,7 +1612,7 @@ func file_stillhere_v1_frame_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_frame_proto_rawDesc), len(file_stillhere_v1_frame_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,

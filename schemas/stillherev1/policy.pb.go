@@ -54,8 +54,13 @@ type Policy struct {
 	BreakerLimitMs int64  `protobuf:"varint,18,opt,name=breaker_limit_ms,json=breakerLimitMs,proto3" json:"breaker_limit_ms,omitempty"`
 	// By how much the time between two heartbeats is shorter at most; 0: a tenth of the interval.
 	HeartbeatJitterMs int64 `protobuf:"varint,19,opt,name=heartbeat_jitter_ms,json=heartbeatJitterMs,proto3" json:"heartbeat_jitter_ms,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Users may not hide, or be invisible; who does already stays so.
+	ForbidHiding    bool `protobuf:"varint,20,opt,name=forbid_hiding,json=forbidHiding,proto3" json:"forbid_hiding,omitempty"`
+	ForbidInvisible bool `protobuf:"varint,21,opt,name=forbid_invisible,json=forbidInvisible,proto3" json:"forbid_invisible,omitempty"`
+	// Others learn of nobody more than coarsely when they were last here. Transitions say so from the next one on.
+	CoarseLastSeen bool `protobuf:"varint,22,opt,name=coarse_last_seen,json=coarseLastSeen,proto3" json:"coarse_last_seen,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -221,9 +226,31 @@ func (x *Policy) GetHeartbeatJitterMs() int64 {
 	return 0
 }
 
+func (x *Policy) GetForbidHiding() bool {
+	if x != nil {
+		return x.ForbidHiding
+	}
+	return false
+}
+
+func (x *Policy) GetForbidInvisible() bool {
+	if x != nil {
+		return x.ForbidInvisible
+	}
+	return false
+}
+
+func (x *Policy) GetCoarseLastSeen() bool {
+	if x != nil {
+		return x.CoarseLastSeen
+	}
+	return false
+}
+
 // TenantPolicy is the policy of one tenant. Only the settings that concern one user count:
 // heartbeat_interval_ms, heartbeat_jitter_ms, online_ttl_ms, offline_debounce_ms, away_ttl_ms,
-// idle_after_ms, bye_debounce_ms and announce_devices. The others are the pipeline's.
+// idle_after_ms, bye_debounce_ms, announce_devices, forbid_hiding, forbid_invisible and coarse_last_seen. The others
+// are the pipeline's.
 type TenantPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
@@ -426,7 +453,7 @@ var File_stillhere_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x19stillhere/v1/policy.proto\x12\fstillhere.v1\"\x87\x06\n" +
+	"\x19stillhere/v1/policy.proto\x12\fstillhere.v1\"\x81\a\n" +
 	"\x06Policy\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x122\n" +
 	"\x15heartbeat_interval_ms\x18\x02 \x01(\x03R\x13heartbeatIntervalMs\x12\"\n" +
@@ -450,7 +477,10 @@ const file_stillhere_v1_policy_proto_rawDesc = "" +
 	"\x10flap_interval_ms\x18\x10 \x01(\x03R\x0eflapIntervalMs\x12'\n" +
 	"\x0fbreaker_percent\x18\x11 \x01(\rR\x0ebreakerPercent\x12(\n" +
 	"\x10breaker_limit_ms\x18\x12 \x01(\x03R\x0ebreakerLimitMs\x12.\n" +
-	"\x13heartbeat_jitter_ms\x18\x13 \x01(\x03R\x11heartbeatJitterMs\"l\n" +
+	"\x13heartbeat_jitter_ms\x18\x13 \x01(\x03R\x11heartbeatJitterMs\x12#\n" +
+	"\rforbid_hiding\x18\x14 \x01(\bR\fforbidHiding\x12)\n" +
+	"\x10forbid_invisible\x18\x15 \x01(\bR\x0fforbidInvisible\x12(\n" +
+	"\x10coarse_last_seen\x18\x16 \x01(\bR\x0ecoarseLastSeen\"l\n" +
 	"\fTenantPolicy\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12,\n" +

@@ -92,6 +92,7 @@ const (
 	Cause_CAUSE_ERASED          Cause = 11 // the user was erased: drop everything older of this user
 	Cause_CAUSE_OVERRIDE_SET    Cause = 12 // the user asks to be shown as something else
 	Cause_CAUSE_OVERRIDE_OVER   Cause = 13 // that ended, or was withdrawn
+	Cause_CAUSE_LAST_SEEN       Cause = 14 // others learn more, or less, of when the user was last here
 )
 
 // Enum value maps for Cause.
@@ -111,6 +112,7 @@ var (
 		11: "CAUSE_ERASED",
 		12: "CAUSE_OVERRIDE_SET",
 		13: "CAUSE_OVERRIDE_OVER",
+		14: "CAUSE_LAST_SEEN",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED":     0,
@@ -127,6 +129,7 @@ var (
 		"CAUSE_ERASED":          11,
 		"CAUSE_OVERRIDE_SET":    12,
 		"CAUSE_OVERRIDE_OVER":   13,
+		"CAUSE_LAST_SEEN":       14,
 	}
 )
 
@@ -210,6 +213,8 @@ type Transition struct {
 	Automatic State `protobuf:"varint,27,opt,name=automatic,proto3,enum=stillhere.v1.State" json:"automatic,omitempty"`
 	// With override INVISIBLE: the user does not hide by the visibility, which is nobody.
 	OverrideHides bool `protobuf:"varint,28,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
+	// What others learn of last_seen_at_ms and last_active_at_ms, by the user's choice and the policy; unspecified: all.
+	LastSeen      LastSeen `protobuf:"varint,29,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -412,6 +417,13 @@ func (x *Transition) GetOverrideHides() bool {
 	return false
 }
 
+func (x *Transition) GetLastSeen() LastSeen {
+	if x != nil {
+		return x.LastSeen
+	}
+	return LastSeen_LAST_SEEN_UNSPECIFIED
+}
+
 // Status is a record of presence.status (compacted): what the newest transition of a user said, and what a
 // detector must know that has lost its snapshot. A tombstone means: offline, visible to everyone.
 type Status struct {
@@ -455,7 +467,8 @@ type Status struct {
 	// With override AWAY, what the state would be without; state is what others see.
 	Automatic State `protobuf:"varint,22,opt,name=automatic,proto3,enum=stillhere.v1.State" json:"automatic,omitempty"`
 	// With override INVISIBLE: the user does not hide by the visibility, which is nobody.
-	OverrideHides bool `protobuf:"varint,23,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
+	OverrideHides bool     `protobuf:"varint,23,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
+	LastSeen      LastSeen `protobuf:"varint,24,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"` // the user's choice alone; unspecified: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +662,13 @@ func (x *Status) GetOverrideHides() bool {
 		return x.OverrideHides
 	}
 	return false
+}
+
+func (x *Status) GetLastSeen() LastSeen {
+	if x != nil {
+		return x.LastSeen
+	}
+	return LastSeen_LAST_SEEN_UNSPECIFIED
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -983,7 +1003,7 @@ var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\x93\a\n" +
+	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xc8\a\n" +
 	"\n" +
 	"Transition\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x19\n" +
@@ -1012,7 +1032,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x11override_until_ms\x18\x19 \x01(\x03R\x0foverrideUntilMs\x12#\n" +
 	"\roverride_note\x18\x1a \x01(\tR\foverrideNote\x121\n" +
 	"\tautomatic\x18\x1b \x01(\x0e2\x13.stillhere.v1.StateR\tautomatic\x12%\n" +
-	"\x0eoverride_hides\x18\x1c \x01(\bR\roverrideHides\"\x93\a\n" +
+	"\x0eoverride_hides\x18\x1c \x01(\bR\roverrideHides\x123\n" +
+	"\tlast_seen\x18\x1d \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\"\xc8\a\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1039,7 +1060,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x11override_until_ms\x18\x14 \x01(\x03R\x0foverrideUntilMs\x12#\n" +
 	"\roverride_note\x18\x15 \x01(\tR\foverrideNote\x121\n" +
 	"\tautomatic\x18\x16 \x01(\x0e2\x13.stillhere.v1.StateR\tautomatic\x12%\n" +
-	"\x0eoverride_hides\x18\x17 \x01(\bR\roverrideHides\"\xc7\x03\n" +
+	"\x0eoverride_hides\x18\x17 \x01(\bR\roverrideHides\x123\n" +
+	"\tlast_seen\x18\x18 \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\"\xc7\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1074,7 +1096,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\rSTATE_OFFLINE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"STATE_AWAY\x10\x02\x12\x10\n" +
-	"\fSTATE_ONLINE\x10\x03*\xb6\x02\n" +
+	"\fSTATE_ONLINE\x10\x03*\xcb\x02\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CAUSE_FIRST_BEAT\x10\x01\x12\x16\n" +
@@ -1091,7 +1113,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x12\x10\n" +
 	"\fCAUSE_ERASED\x10\v\x12\x16\n" +
 	"\x12CAUSE_OVERRIDE_SET\x10\f\x12\x17\n" +
-	"\x13CAUSE_OVERRIDE_OVER\x10\rB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x13CAUSE_OVERRIDE_OVER\x10\r\x12\x13\n" +
+	"\x0fCAUSE_LAST_SEEN\x10\x0eB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_transition_proto_rawDescOnce sync.Once
@@ -1119,7 +1142,8 @@ var file_stillhere_v1_transition_proto_goTypes = []any{
 	(DeviceKind)(0),       // 8: stillhere.v1.DeviceKind
 	(Visibility)(0),       // 9: stillhere.v1.Visibility
 	(OverrideState)(0),    // 10: stillhere.v1.OverrideState
-	(*Policy)(nil),        // 11: stillhere.v1.Policy
+	(LastSeen)(0),         // 11: stillhere.v1.LastSeen
+	(*Policy)(nil),        // 12: stillhere.v1.Policy
 }
 var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Transition.from:type_name -> stillhere.v1.State
@@ -1130,21 +1154,23 @@ var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	8,  // 5: stillhere.v1.Transition.active_kinds:type_name -> stillhere.v1.DeviceKind
 	10, // 6: stillhere.v1.Transition.override:type_name -> stillhere.v1.OverrideState
 	0,  // 7: stillhere.v1.Transition.automatic:type_name -> stillhere.v1.State
-	0,  // 8: stillhere.v1.Status.state:type_name -> stillhere.v1.State
-	8,  // 9: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
-	9,  // 10: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
-	8,  // 11: stillhere.v1.Status.active_kinds:type_name -> stillhere.v1.DeviceKind
-	10, // 12: stillhere.v1.Status.override:type_name -> stillhere.v1.OverrideState
-	0,  // 13: stillhere.v1.Status.automatic:type_name -> stillhere.v1.State
-	5,  // 14: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
-	6,  // 15: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
-	7,  // 16: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
-	11, // 17: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	11, // 8: stillhere.v1.Transition.last_seen:type_name -> stillhere.v1.LastSeen
+	0,  // 9: stillhere.v1.Status.state:type_name -> stillhere.v1.State
+	8,  // 10: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
+	9,  // 11: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 12: stillhere.v1.Status.active_kinds:type_name -> stillhere.v1.DeviceKind
+	10, // 13: stillhere.v1.Status.override:type_name -> stillhere.v1.OverrideState
+	0,  // 14: stillhere.v1.Status.automatic:type_name -> stillhere.v1.State
+	11, // 15: stillhere.v1.Status.last_seen:type_name -> stillhere.v1.LastSeen
+	5,  // 16: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
+	6,  // 17: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
+	7,  // 18: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
+	12, // 19: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_transition_proto_init() }

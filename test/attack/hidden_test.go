@@ -69,11 +69,29 @@ func TestAnObserverSeesAHiddenUserAsReadersDo(t *testing.T) {
 	if _, list := with(h, observer, "GET", "/console/api/users", ""); !strings.Contains(list, `"state":"hidden","since":null,"last_seen_at":null`) {
 		t.Errorf("the observer sees %s", list)
 	}
-	for _, path := range []string{"/presence/1", "/presence/batch?user_ids=1", "/presence/1/history", "/presence/1?devices=true", "/presence/1/visibility", "/presence/1/override", "/presence/1/export", "/presence/push?user_ids=1"} {
+	for _, path := range []string{"/presence/1", "/presence/batch?user_ids=1", "/presence/1/history", "/presence/1?devices=true", "/presence/1/visibility", "/presence/1/audience", "/presence/1/override", "/presence/1/export", "/presence/push?user_ids=1"} {
 		status, read := with(h, reader, "GET", path, "")
 		if as, observed := with(h, observer, "GET", path, ""); as != status || observed != read {
 			t.Errorf("%s is answered %d %s to a reader, and %d %s to an observer", path, status, read, as, observed)
 		}
+	}
+}
+
+func TestAnExplanationKeepsTimesThatTheUserDoesNotShow(t *testing.T) {
+	t.Parallel()
+	h := testkit.NewDev(t)
+	h.Up()
+	h.MustSend(testkit.Beat{User: 1, Device: 7})
+	explain := "/console/api/explain?event_id=" + h.HistoryOf(1, 1)[0].Event
+	for _, choice := range []struct {
+		lastSeen string
+		status   int
+	}{{"exact", http.StatusOK}, {"coarse", http.StatusNotFound}, {"never", http.StatusNotFound}, {"exact", http.StatusOK}} {
+		with(h, "", "PUT", "/presence/1/audience", `{"last_seen":"`+choice.lastSeen+`"}`)
+		testkit.Until(t, "a change from before is explained as the user shows times", 20*time.Second, func() bool {
+			status, _, err := h.Ask(http.MethodGet, explain, "", nil)
+			return err == nil && status == choice.status
+		})
 	}
 }
 

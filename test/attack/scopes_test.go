@@ -78,7 +78,7 @@ func TestEveryEndpointAsksForItsScopeWhateverItsUserIsCalled(t *testing.T) {
 	known := func(path string) bool {
 		return slices.ContainsFunc(all, func(o operation) bool { return o.path == path })
 	}
-	names := []string{"alice", "connect", "connections", "heartbeats", "batch", "stream", "users", "count", "changes", "followers", "history", "visibility",
+	names := []string{"alice", "connect", "connections", "heartbeats", "batch", "stream", "users", "count", "changes", "followers", "history", "visibility", "audience",
 		"export", "graph", "-", "a/b", "a/followers/b", "connect/x", "heartbeats/followers"}
 	for _, scopes := range [][]string{nil, {auth.Beat}, {auth.Read}, {auth.Beat, auth.Read}, {auth.Observe}, {auth.Admin}, {"presence:beat:followers", "admin"}} {
 		for _, caller := range []auth.Caller{{Name: schemas.Name{Text: "mallory"}, Scopes: scopes}, {Gateway: "gw", Scopes: scopes}} {

@@ -123,6 +123,8 @@ var attempts = map[string][]attempt{
 	"GET /presence/{user_id}/visibility":  below("GET", "/visibility", ""),
 	"GET /presence/{user_id}/followers":   below("GET", "/followers", ""),
 	"PUT /presence/{user_id}/visibility":  below("PUT", "/visibility", `{"visibility":"nobody"}`),
+	"GET /presence/{user_id}/audience":    below("GET", "/audience", ""),
+	"PUT /presence/{user_id}/audience":    below("PUT", "/audience", `{"base":"nobody","last_seen":"never"}`),
 	"GET /presence/{user_id}/override":    below("GET", "/override", ""),
 	"PUT /presence/{user_id}/override":    below("PUT", "/override", `{"state":"invisible"}`),
 	"DELETE /presence/{user_id}/override": below("DELETE", "/override", ""),
@@ -277,7 +279,7 @@ func (h *tenants) beat(tenant, name string, bye bool) {
 func (h *tenants) seenByAcme() string {
 	h.Helper()
 	var all []string
-	for _, rest := range []string{"", "/history", "/visibility", "/followers"} {
+	for _, rest := range []string{"", "/history", "/visibility", "/audience", "/followers"} {
 		_, answer := h.tried(h.root, request{"GET", "/presence/users/" + victim + rest + "?tenant=acme", "", ""})
 		all = append(all, answer)
 	}

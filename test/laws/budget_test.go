@@ -19,19 +19,19 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4750, 2250},
+	"app":      {4750, 2300},
 	"bench":    {0, 2200},
 	"client":   {1200, 1200},
-	"cmd":      {6350, 1900},
-	"console":  {2450, 950},
+	"cmd":      {6400, 1900},
+	"console":  {2500, 950},
 	"deploy":   {800, 750},
-	"detector": {7250, 3900},
-	"fanout":   {6600, 7200},
-	"ingest":   {2450, 2550},
+	"detector": {7300, 3900},
+	"fanout":   {6650, 7300},
+	"ingest":   {2550, 2700},
 	"internal": {16050, 14150},
-	"lastseen": {8800, 8500},
-	"schemas":  {3400, 2300},
-	"test":     {0, 30850},
+	"lastseen": {8850, 8800},
+	"schemas":  {3500, 2450},
+	"test":     {0, 31050},
 	"tools":    {5750, 2150},
 }
 

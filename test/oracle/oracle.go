@@ -254,6 +254,8 @@ func (w *world) apply(f *frame) {
 	switch {
 	case f.Override != nil:
 		w.setOverride(f.VisibilityUser, *f.Override)
+	case f.LastSeen != 0:
+		w.setLastSeen(f.VisibilityUser, f.LastSeen)
 	case f.VisibilityUser != 0:
 		w.setVisibility(f.VisibilityUser, f.Visibility == schemas.Nobody)
 	}
@@ -301,7 +303,8 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	delete(w.judgedAt, id)
 	at := max(w.now, w.earliest(u))
 	w.publish(erased, at, schemas.Erased, 0)
-	w.out[len(w.out)-1].ErasedUntil = until
+	last := &w.out[len(w.out)-1]
+	last.ErasedUntil, last.Override = until, schemas.Override{} // whatever the policy says
 	delete(w.users, id)
 	w.user(id).since = at
 	delete(w.names, id)
@@ -330,7 +333,7 @@ func (w *world) forget(u *user) {
 	u.forgetPresence()
 	w.write(u)
 	if u.state == schemas.Offline && !u.waits && !u.hidden() && len(u.byes) == 0 && u.bucket == nil &&
-		u.since == 0 && u.publishedAt == 0 && len(u.reports) == 0 && u.override.State == 0 {
+		u.since == 0 && u.publishedAt == 0 && len(u.reports) == 0 && u.override == (schemas.Override{}) {
 		delete(w.users, u.id)
 	}
 }

@@ -7,7 +7,7 @@ type shown struct {
 	state    schemas.State // automatic
 	kinds    schemas.KindSet
 	nobody   bool             // the visibility
-	override schemas.Override // as asked for; without a state: none
+	override schemas.Override // as asked for, with what others learn of last seen
 }
 
 // seen is the state that others see.
@@ -42,11 +42,29 @@ func (s shown) overridden() schemas.Override {
 	return o
 }
 
+// learnsOther reports whether next differs only in what others learn of when the user was last here.
+func (s shown) learnsOther(next shown) bool {
+	same := next.override
+	same.LastSeen = s.override.LastSeen
+	return same == s.override && next.override != s.override && next.nobody == s.nobody
+}
+
+// published is the override of u as transitions have it: with what the policy lets others learn.
+func (w *world) published(u *user) schemas.Override {
+	o := u.overridden()
+	if w.of(u).policy.CoarseLastSeen {
+		o.LastSeen = max(o.LastSeen, schemas.SeenByPolicy)
+	}
+	return o
+}
+
 // askedFor is why a user is shown as next: another visibility, or another override.
 func (s shown) askedFor(next shown) schemas.Cause {
 	switch {
 	case s.hidden() != next.hidden():
 		return schemas.VisibilityChange
+	case s.learnsOther(next):
+		return schemas.LastSeenSet
 	case next.override.State == 0:
 		return schemas.OverrideOver
 	}
@@ -58,7 +76,18 @@ func (w *world) setOverride(id schemas.UserID, o schemas.Override) {
 	if o.Until != 0 && o.Until <= w.now {
 		o = schemas.Override{}
 	}
-	w.setShown(id, func(s *shown) { s.override = o })
+	w.setShown(id, func(s *shown) {
+		o.LastSeen = s.override.LastSeen
+		s.override = o
+	})
+}
+
+// setLastSeen sets what others learn of when a user was last here.
+func (w *world) setLastSeen(id schemas.UserID, as schemas.LastSeen) {
+	if as == schemas.SeenExactly {
+		as = 0
+	}
+	w.setShown(id, func(s *shown) { s.override.LastSeen = as })
 }
 
 // overrideLimit is when the override of u ends; never: it does not, or not while the breaker is open. What happens to
@@ -76,7 +105,7 @@ func (w *world) overrideLimit(u *user) millis {
 func (w *world) endOverride(u *user, limit millis) {
 	u.forgetPresence()
 	next := u.shown
-	next.override = schemas.Override{}
+	next.override = schemas.Override{LastSeen: u.override.LastSeen}
 	w.rejudgeKinds(u, &next, limit)
 	w.change(u, limit, next, u.override.Until, reason{}, u.askedFor(next))
 }

@@ -380,7 +380,7 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 	if why.row {
 		at = max(at, w.decided())
 	}
-	if next.hidden() && !u.published.hidden() {
+	if less := next.override.LastSeen > u.published.override.LastSeen; less || next.hidden() && !u.published.hidden() {
 		w.hide(u, next, at, cause)
 		return
 	}
@@ -396,10 +396,13 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 	u.waits, u.leftOut, u.shown = true, u.leftOut+1, next
 }
 
-// hide publishes that u is hidden, together with the waiting changes.
+// hide publishes that others see less of u, together with the waiting changes.
 func (w *world) hide(u *user, next shown, at schemas.Millis, cause schemas.Cause) {
 	if u.waits && u.published.turned(next) {
 		u.leftOut--
+	}
+	if u.published.hidden() || !next.hidden() {
+		cause = u.published.askedFor(next)
 	}
 	u.waits, u.shown = false, next
 	w.publish(u, at, cause, 0)
@@ -466,7 +469,7 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 	w.out = append(w.out, schemas.Transition{
 		User: u.id, From: u.published.seen(), To: u.seen(), At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
 		Cause: cause, Device: device, Kinds: u.seenKinds(), Visibility: visibility(u.hidden()), Policy: w.of(u).policy.ID(),
-		LeftOut: uint32(u.leftOut), Name: w.names[u.id], Override: u.overridden(),
+		LeftOut: uint32(u.leftOut), Name: w.names[u.id], Override: w.published(u),
 		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
 	})
 	w.caused[u.id]++

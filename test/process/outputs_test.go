@@ -89,6 +89,7 @@ func intPrinting(k *keyboard, recording string) []printing {
 	all := []printing{
 		{words: []string{"get", "1", "2", "9"}, rows: 3},
 		{words: []string{"get", "1"}, rows: 1},
+		{words: []string{"audience", "1", "2"}, rows: 2},
 		{words: []string{"override", "get", "1", "2"}, rows: 2},
 		{words: []string{"history", "1", "--to", until}, rows: 1},
 		{words: []string{"history", "99"}, rows: -1},

@@ -94,8 +94,9 @@ func TestAPersonSeesHidesShowsExportsAndErasesUsersByTheCommandLine(t *testing.T
 			k.types(0, []string{`"cause":"first_beat"`}, in("history", c.user, "--output", "jsonl", "--limit", "1")...)
 			k.types(0, []string{"--to is in the future"}, in("history", c.user, "--to", "2100-01-01")...)
 
-			k.types(0, []string{"is hidden from all others"}, in("hide", c.user)...)
-			k.types(0, []string{"is shown to others"}, in("hide", "--undo", c.user)...)
+			k.types(0, []string{"is shown to nobody"}, in("audience", c.user, "--base", "nobody")...)
+			k.types(0, []string{"is shown to everyone, shows last seen: never"}, in("audience", c.user, "--base", "everyone", "--last-seen", "never")...)
+			k.sees("never", in("audience", c.user)...)
 			k.types(0, []string{"is shown as dnd until"}, in("override", "set", "dnd", c.user, "--until", "8h", "--note", "lunch")...)
 			k.sees("does not want to be disturbed", in("get", c.user)...)
 			k.types(0, []string{"has no override"}, in("override", "end", c.user)...)

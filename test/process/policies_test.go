@@ -78,7 +78,7 @@ func TestAPolicyThatATenantHadIsKnownByItsID(t *testing.T) {
 	k.types(0, []string{own, "tenant acme", pipeline, "pipeline", "away_ttl 7m"}, "policy", "show", "all")
 	k.types(0, nil, in("beat", "bob")...)
 	k.sees("first_beat", in("history", "bob")...)
-	k.types(0, []string{"goes by the policy of the pipeline"}, in("policy", "set", "--unset")...)
+	k.types(0, []string{"goes by the policy of the pipeline"}, in("policy", "set", "--remove")...)
 	k.kept(pipeline, own)
 	k.types(0, []string{"away_ttl             7m0s", "now for: nobody"}, "policy", "show", own)
 	k.types(0, []string{`user "bob" of tenant acme was online`, "By policy " + own, "away_ttl 7m0s"}, in("explain", "bob", "--at", "now")...)

@@ -81,6 +81,10 @@ func (h *log) override(user schemas.UserID, o schemas.Override) *log {
 	return h.append(schemas.AppendOverride(nil, user, o, schemas.Name{}))
 }
 
+func (h *log) lastSeen(user schemas.UserID, choice schemas.LastSeen) *log {
+	return h.append(schemas.AppendLastSeen(nil, user, choice, schemas.Name{}))
+}
+
 func (h *log) erase(user schemas.UserID) *log {
 	return h.append(schemas.AppendErasure(nil, user, schemas.Name{}, start, 0, false))
 }

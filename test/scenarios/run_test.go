@@ -119,6 +119,9 @@ func line(t *schemas.Transition) string {
 			text += ", visible without"
 		}
 	}
+	if seen := t.Override.LastSeen; seen != 0 {
+		text += ", shows " + schemas.LastSeenWord(seen)
+	}
 	return text
 }
 
@@ -142,6 +145,7 @@ func checkAll(t *testing.T, h *log, s liveness.Settings, got []schemas.Transitio
 		case !known && tr.From != schemas.Offline:
 			t.Errorf("%s: the first of a user begins offline", line(&tr))
 		case tr.From == tr.To && tr.Override == before.Override && tr.Cause != schemas.DevicesChanged &&
+			(tr.Cause != schemas.LastSeenSet || !s.CoarseLastSeen) &&
 			tr.Cause != schemas.DeviceEvicted && tr.Cause != schemas.VisibilityChange && tr.Cause != schemas.Erased:
 			t.Errorf("%s: nothing changes", line(&tr))
 		case tr.Version.LogEpoch() != 1 || tr.Version.Offset() >= int64(len(h.records)):

@@ -210,7 +210,7 @@ func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transit
 	}
 	batch := w.batch(base, ids...)
 	for id, transitions := range users {
-		want := schemas.PresenceOf(current(transitions), 0)
+		want := schemas.PresenceOf(current(transitions), 0, now())
 		want.UserID = id
 		status, text := w.ask(http.MethodGet, base+"/presence/"+id.String(), nil)
 		// A present user may have been heard since the transition, or that user's gateway lost.

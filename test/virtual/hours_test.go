@@ -204,7 +204,7 @@ func (v *viewer) check(w *world, users map[schemas.UserID][]schemas.Transition) 
 	}
 	for text, heard := range last {
 		user := must.Get(schemas.ParseUserID("user_id", text))(w)
-		want := schemas.PresenceOf(current(users[user]), 0)
+		want := schemas.PresenceOf(current(users[user]), 0, 0)
 		if word(heard.State) != word(want.State) || len(users[user]) > 0 && want.State != nil && heard.Version != want.Version {
 			w.Errorf("a viewer heard last of user %d %s in version %s; it is %s in version %s", user, word(heard.State), heard.Version, word(want.State), want.Version)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -85,6 +86,56 @@ func TestAnOverrideIsSeenUntilItEndsToTheMillisecond(t *testing.T) {
 				w.Errorf("a viewer was told %+v", c)
 			}
 		}
+		p.stop()
+	})
+}
+
+// User 1 is active by an open connection, then offline for so long that the detector forgets when the user was here.
+func TestOthersLearnOfAUsersTimesWhatTheUserChooses(t *testing.T) {
+	inBothWorlds(t, size{partitions: 1}, func(w *world) {
+		p := w.start("all", "one")
+		c := w.connect(p.base, 1, 7, "desktop")
+		w.until("online", time.Minute, func() bool { return word(w.user(p.base, 1).State) == "online" })
+		v := w.watch(p.base, 1)
+		chooses := func(choice, seen string) {
+			w.Helper()
+			if status, text := w.ask(http.MethodPut, p.base+"/presence/1/audience", map[string]any{"last_seen": choice}); status != http.StatusOK {
+				w.Errorf("the choice %s is answered %d %s", choice, status, text)
+			}
+			w.until(choice, 10*time.Second, func() bool {
+				u := w.user(p.base, 1)
+				return fmt.Sprintf("%s %t %t %t %s", word(u.State), u.Since != 0, u.LastSeenAt != 0, u.LastActiveAt != 0, u.LastSeen) == seen
+			})
+		}
+		chooses("coarse", "online true false false recently")
+		before := len(v.changes())
+		c.leave()
+		w.until("offline", 5*time.Minute, func() bool { return word(w.user(p.base, 1).State) == "offline" })
+		chooses("coarse", "offline false false false recently")
+		w.sleepTo(now() + 20*60*second)
+		chooses("never", "offline false false false hidden")
+		chooses("coarse", "offline false false false recently")
+		for _, u := range v.changes()[before:] {
+			if u.LastSeenAt != 0 || u.LastActiveAt != 0 {
+				w.Errorf("a viewer was told %+v", u)
+			}
+		}
+		chooses("exact", "offline true true true ")
+		want := w.user(p.base, 1)
+		w.until("seen by the viewer", 10*time.Second, func() bool {
+			read := v.messages(watch.Resync)
+			if len(read) == 0 {
+				return false
+			}
+			u := read[len(read)-1].Users[0]
+			return u.LastSeenAt == want.LastSeenAt && u.LastActiveAt == want.LastActiveAt && u.Since == want.Since
+		})
+		chooses("never", "offline false false false hidden")
+		if status, text := w.ask(http.MethodDelete, p.base+"/presence/1", nil); status != http.StatusOK {
+			w.Errorf("the erasure is answered %d %s", status, text)
+		}
+		w.until("erased", time.Minute, func() bool { return w.user(p.base, 1).LastSeen == "" })
+		w.likeTheOracle()
 		p.stop()
 	})
 }

@@ -56,8 +56,17 @@ func Changes(columns replay.Columns, format replay.Format, w io.Writer) replay.W
 	return newTableWriter(w, append(head, "FROM", "TO", "CAUSE", "DEVICES", "VISIBILITY", "OVERRIDE", "EVENT"), func(e *store.Entry) []string {
 		row := append([]string{output.Instant(e.At)}, userCells(columns, e.User, &e.Name)...)
 		return append(row, schemas.StateWord(e.From), schemas.StateWord(e.To), schemas.CauseWord(e.Cause), kinds(e.Kinds),
-			schemas.VisibilityWord(e.Visibility), schemas.OverrideWord(e.Override.State), string(e.Event[:]))
+			schemas.VisibilityWord(e.Visibility), chosen(e.Override), string(e.Event[:]))
 	})
+}
+
+// chosen is an override in a cell.
+func chosen(o schemas.Override) string {
+	words := schemas.OverrideWord(o.State)
+	if o.LastSeen != 0 {
+		words = strings.TrimSpace(words + " last_seen=" + schemas.LastSeenWord(o.LastSeen))
+	}
+	return words
 }
 
 // States writes what was in force in a format to w.
@@ -68,7 +77,7 @@ func States(columns replay.Columns, format replay.Format, w io.Writer) replay.Wr
 	head := append(userHeads(columns), "STATE", "SINCE (UTC)", "LAST SEEN (UTC)", "DEVICES", "VISIBILITY", "OVERRIDE")
 	return newTableWriter(w, head, func(e *store.Entry) []string {
 		return append(userCells(columns, e.User, &e.Name), schemas.StateWord(e.To), output.Instant(e.At), output.Instant(e.LastSeen),
-			kinds(e.Kinds), schemas.VisibilityWord(e.Visibility), schemas.OverrideWord(e.Override.State))
+			kinds(e.Kinds), schemas.VisibilityWord(e.Visibility), chosen(e.Override))
 	})
 }
 

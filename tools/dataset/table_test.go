@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/testkit/must"
@@ -42,5 +43,18 @@ func TestAJSONDocumentHasTheLinesOfJSONLAsItsElements(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestATableHasWhatTheUserChose(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	table := Changes(replay.IDs, Table, &out)
+	for _, o := range []schemas.Override{{LastSeen: schemas.SeenCoarsely}, {State: schemas.SetAway, LastSeen: schemas.SeenNever}} {
+		must.Do(t, table.Write(&store.Entry{Transition: schemas.Transition{User: 1, At: 1000, Version: 1, Override: o}}))
+	}
+	must.Do(t, table.Close())
+	if !regexp.MustCompile(`(?s)  last_seen=coarse  .*  away last_seen=never  `).Match(out.Bytes()) {
+		t.Errorf("the table is\n%s", &out)
 	}
 }

@@ -169,6 +169,24 @@ func TestAnOpenConnectionIsCalledSo(t *testing.T) {
 	wants(t, text, "bye  of device 7 (mobile)", ", its connection is open")
 }
 
+func TestAChoiceOfTheUserIsExplainedByItsRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for value, want := range map[string][]string{
+		string(schemas.AppendLastSeen(nil, 42, schemas.SeenCoarsely, schemas.Name{})): {"stayed offline and shows last seen otherwise",
+			`override       {"last_seen":"coarse"}`, "the user chose what others learn", "it is coarse", "here: coarse", "the user shows last seen: coarse"},
+		string(schemas.AppendOverride(nil, 43, schemas.Override{State: schemas.DoNotDisturb}, schemas.Name{})): {
+			"under another override", `{"state":"dnd"}`, "the override of the user: dnd"},
+	} {
+		var f schemas.Frame
+		w.must(f.Decode([]byte(value)))
+		w.must(w.producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Heartbeats,
+			Partition: schemas.PartitionOf(f.VisibilityUser, 2), Value: []byte(value)}))
+		_, text := w.explain(Options{Event: w.next(f.VisibilityUser).EventID().String(), User: f.VisibilityUser})
+		wants(t, text, append(want, "It gives the published change.")...)
+	}
+}
+
 func TestAReplayThatDisagreesSaysSo(t *testing.T) {
 	t.Parallel()
 	known := &liveness.View{State: "online"}

@@ -13,7 +13,8 @@ import (
 type Record struct {
 	// Time is the brokers' append time.
 	Time schemas.Millis `json:"time"`
-	// Kind is tick, policy, tenant_policy, visibility, erasure, leased, lease_ended, draining, alive or beats.
+	// Kind is tick, policy, tenant_policy, visibility, override, last_seen, erasure, leased, lease_ended, draining, alive
+	// or beats.
 	Kind         string         `json:"kind"`
 	Gateway      string         `json:"gateway_id,omitempty"`
 	GatewayEpoch schemas.Millis `json:"gateway_epoch,omitzero"`
@@ -26,6 +27,8 @@ type Record struct {
 	Visibility string `json:"visibility,omitempty"`
 	// Override is what the record set for the user; "none" if it ended it.
 	Override string `json:"override,omitempty"`
+	// LastSeen is exact, coarse or never, if the record set it for the user.
+	LastSeen string `json:"last_seen,omitempty"`
 }
 
 // Row is a beat or bye of the user.
@@ -85,10 +88,13 @@ func recordOf(r *schemas.Record, of transition) (*Record, string) {
 	case f.VisibilityUser != 0:
 		record.Kind = "visibility"
 		if f.VisibilityUser == of.Message.User {
-			record.Visibility = schemas.VisibilityWord(f.Visibility)
-			if f.Override != nil {
-				record.Visibility, record.Kind = "", "override"
-				record.Override = cmp.Or(schemas.OverrideWord(f.Override.State), "none")
+			switch {
+			case f.Override != nil:
+				record.Kind, record.Override = "override", cmp.Or(schemas.OverrideWord(f.Override.State), "none")
+			case f.LastSeen != 0:
+				record.Kind, record.LastSeen = "last_seen", schemas.LastSeenWord(f.LastSeen)
+			default:
+				record.Visibility = schemas.VisibilityWord(f.Visibility)
 			}
 		}
 	case f.Leased:

@@ -103,6 +103,9 @@ func write(u *liveness.View, when string, say func(string, ...any)) {
 	if u.Override != "" {
 		say("    the user asks to be shown as %s", u.Override)
 	}
+	if u.Choice != "" {
+		say("    the user shows last seen: %s", u.Choice)
+	}
 	for i := range u.Devices {
 		say("    %s", device(&u.Devices[i]))
 	}
@@ -195,6 +198,8 @@ func (c Change) what() string {
 		return "stayed " + c.To + " and is seen by " + c.Visibility + " now"
 	case c.Cause == schemas.CauseWord(schemas.OverrideSet), c.Cause == schemas.CauseWord(schemas.OverrideOver):
 		return "stayed " + c.To + " under another override, or none"
+	case c.Cause == schemas.CauseWord(schemas.LastSeenSet):
+		return "stayed " + c.To + " and shows last seen otherwise"
 	case c.Cause != schemas.CauseWord(schemas.DevicesChanged) && c.Cause != schemas.CauseWord(schemas.DeviceEvicted):
 		return "stayed " + c.To // under an override
 	}
@@ -209,6 +214,7 @@ func (r *Record) what() string {
 		"erasure":    "an erasure",
 		"visibility": "a change of visibility of another user", "policy": "another policy",
 		"tenant_policy": "another policy of a tenant", "override": "the override of the user: " + r.Override,
+		"last_seen": "what others learn of when the user was last here: " + r.LastSeen,
 	}[r.Kind]
 	if r.Visibility != "" {
 		text = "the user is to be seen by " + r.Visibility

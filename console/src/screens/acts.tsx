@@ -4,14 +4,15 @@ import { address, asked, Fault, userPath } from "../api";
 import { bytes, moment, shown } from "../format";
 import { useLoad } from "../live";
 import { Dialog } from "../parts/basic";
-import { type Override, overrides, type Receipt, type User } from "../types";
+import { type Audience, lastSeens, type Override, overrides, type Receipt, type User } from "../types";
 import { exported } from "./user";
 
-type Act = "hide" | "show" | "override" | "export" | "erase";
+type Act = "hide" | "show" | "seen" | "override" | "export" | "erase";
 
 const names: Record<Act, string> = {
   hide: "Hide",
   show: "Show",
+  seen: "Set last seen",
   override: "Override",
   export: "Export",
   erase: "Erase",
@@ -21,6 +22,7 @@ const names: Record<Act, string> = {
 export function Actions({
   id,
   hidden,
+  audience,
   override,
   done,
   changed,
@@ -28,6 +30,7 @@ export function Actions({
 }: {
   id: string;
   hidden: boolean;
+  audience: Audience | undefined;
   override: Override | null | undefined;
   done: () => void;
   changed: () => void;
@@ -35,7 +38,7 @@ export function Actions({
 }) {
   const [act, setAct] = useState<Act | null>(null);
   const [said, setSaid] = useState("");
-  const offered: Act[] = [hidden ? "show" : "hide", "override", "export", "erase"];
+  const offered: Act[] = [hidden ? "show" : "hide", "seen", "override", "export", "erase"];
   return (
     <>
       <div class="acts">
@@ -52,6 +55,7 @@ export function Actions({
         <Confirm
           act={act}
           id={id}
+          audience={audience}
           override={override}
           close={() => setAct(null)}
           done={(text, receipt) => {
@@ -79,6 +83,10 @@ const what: Record<Act, string[]> = {
     "Others see the state again within a second; those who watch now are sent it.",
     "Times that others see begin at this moment. What was before it stays undisclosed.",
   ],
+  seen: [
+    "Others see times (exactly), words such as recently or within a week (coarsely), or neither (never).",
+    "Coarsely and never hide the history, too. Who watches the user sees each change when it happens.",
+  ],
   override: [
     "Others see the user as chosen within a second, in place of the override before; invisible is as hidden.",
     "It lasts until its end or until somebody ends it, also while the user is offline.",
@@ -97,12 +105,14 @@ const what: Record<Act, string[]> = {
 function Confirm({
   act,
   id,
+  audience,
   override,
   close,
   done,
 }: {
   act: Act;
   id: string;
+  audience: Audience | undefined;
   override: Override | null | undefined;
   close: () => void;
   done: (said: string, receipt?: Receipt) => void;
@@ -129,9 +139,9 @@ function Confirm({
         await asked(address(userPath(id, "/override")), init);
         done(state ? "Override set." : "Override over.");
       } else {
-        const body = JSON.stringify({ visibility: act === "hide" ? "nobody" : "everyone" });
-        await asked(address(userPath(id, "/visibility")), { method: "PUT", body });
-        done(act === "hide" ? "Hidden." : "Shown.");
+        const body = JSON.stringify(act === "seen" ? fields : { base: act === "hide" ? "nobody" : "everyone" });
+        await asked(address(userPath(id, "/audience")), { method: "PUT", body });
+        done({ hide: "Hidden.", show: "Shown.", seen: "Last seen set." }[act]);
       }
     } catch (error) {
       setFault(error instanceof Fault ? error : new Fault(0, "broken", String(error)));
@@ -146,6 +156,18 @@ function Confirm({
             <li key={line}>{line}</li>
           ))}
         </ul>
+        {act === "seen" && (
+          <label class="field">
+            Others learn when the user was last here
+            <select name="last_seen">
+              {Object.entries(lastSeens).map(([word, name]) => (
+                <option key={word} value={word} selected={word === audience?.last_seen}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
         {act === "override" && <Choices override={override} />}
         {act === "erase" && (
           <label class="field">

@@ -26,6 +26,7 @@ const causes = [
   "visibility",
   "override_set",
   "override_over",
+  "last_seen",
   "erased",
 ];
 

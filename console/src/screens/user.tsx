@@ -7,7 +7,7 @@ import { Empty, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import { Days } from "../parts/days";
 import { Table } from "../parts/table";
 import { go, link, type Route } from "../route";
-import { type Change, type Overridden, overrides, type Receipt, type User } from "../types";
+import { type Audience, type Change, lastSeens, type Overridden, overrides, type Receipt, type User } from "../types";
 import { Actions, Erased } from "./acts";
 import { Why } from "./why";
 
@@ -54,8 +54,8 @@ export function Drawer({
     id,
     ready,
   ]);
-  const visibility = useLoad(
-    acts ? (signal) => get<{ visibility: string | null }>(userPath(id, "/visibility"), { user_id: as }, signal) : null,
+  const audience = useLoad(
+    acts ? (signal) => get<Audience>(userPath(id, "/audience"), { user_id: as }, signal) : null,
     [id, acts],
   );
   const override = useLoad(
@@ -73,7 +73,7 @@ export function Drawer({
   );
   const reload = () => {
     user.again();
-    visibility.again();
+    audience.again();
     override.again();
     week.again();
     setSeen((n) => n + 1);
@@ -105,7 +105,7 @@ export function Drawer({
     };
   }, []);
   const why = (change: string) => go(link("users", [id], { ...Object.fromEntries(route.query), event: change }));
-  const hides = visibility.value?.visibility === "nobody";
+  const hides = audience.value?.base === "nobody";
   const hidden = hides || override.value?.override?.state === "invisible";
   const value = user.value;
   const never = value && value.state === "offline" && value.last_seen_at === null && value.version === "0";
@@ -138,11 +138,12 @@ export function Drawer({
                 </Empty>
               )}
             </Erased>
-            <Facts user={value} visibility={visibility.value?.visibility} override={override.value} time={time} />
+            <Facts user={value} audience={audience.value} override={override.value} time={time} />
             {acts && (
               <Actions
                 id={id}
                 hidden={hides}
+                audience={audience.value}
                 override={override.value?.override}
                 done={reload}
                 changed={changed}
@@ -155,6 +156,8 @@ export function Drawer({
         <Panel title={`Last ${days} days`} side="UTC; point at a bar for its times">
           {week.fault ? (
             <Problem fault={week.fault} again={week.again} inline />
+          ) : value?.last_seen ? (
+            <p class="note">Not shown, nor is the history: see last seen.</p>
           ) : week.value ? (
             <>
               <Days
@@ -212,16 +215,17 @@ function Notes({ user, hidden, time }: { user: User; hidden: boolean; time: numb
 
 function Facts({
   user,
-  visibility,
+  audience,
   override: { override, automatic } = { override: null },
   time,
 }: {
   user: User;
-  visibility: string | null | undefined;
+  audience: Audience | undefined;
   override: Overridden | undefined;
   time: number;
 }) {
-  const instant = (at: string | null) => (at ? `${moment(at)} UTC, ${ago(at, time)}` : "not known");
+  const unknown = user.last_seen ? "not shown" : "not known";
+  const instant = (at: string | null) => (at ? `${moment(at)} UTC, ${ago(at, time)}` : unknown);
   return (
     <dl class="facts">
       <div>
@@ -231,11 +235,11 @@ function Facts({
       <div>
         <dt>Last seen</dt>
         <dd>
-          {instant(user.last_seen_at)}
+          {user.last_seen?.replaceAll("_", " ") ?? instant(user.last_seen_at)}
           {user.last_seen_coarseness_ms !== undefined ? (
             <span class="dim"> (up to {Math.round(user.last_seen_coarseness_ms / 1000)} s behind)</span>
           ) : (
-            (user.state === "online" || user.state === "away") && <span class="dim"> (at the last change)</span>
+            user.last_seen_at && user.state !== "offline" && <span class="dim"> (at the last change)</span>
           )}
         </dd>
       </div>
@@ -245,8 +249,14 @@ function Facts({
       </div>
       <div>
         <dt>Visible to</dt>
-        <dd>{visibility ?? "not known"}</dd>
+        <dd>{audience?.base ?? "not known"}</dd>
       </div>
+      {audience?.last_seen && (
+        <div>
+          <dt>Shows last seen</dt>
+          <dd>{lastSeens[audience.last_seen]}</dd>
+        </div>
+      )}
       {override && (
         <div>
           <dt>Override</dt>

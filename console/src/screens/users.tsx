@@ -320,7 +320,7 @@ function Cells({ user, time }: { user: Row; time: number }) {
         {since(user.since, time)}
       </span>
       <span role="gridcell" class="n" title={moment(user.last_seen_at)}>
-        {ago(user.last_seen_at, time)}
+        {user.last_seen?.replaceAll("_", " ") ?? ago(user.last_seen_at, time)}
       </span>
       <span role="gridcell" class="devs">
         {list.join(", ") || <span class="dim">{user.devices ? "none" : "–"}</span>}

@@ -5,7 +5,8 @@ CREATE TYPE presence_state AS ENUM ('offline', 'away', 'online');
 CREATE TYPE presence_visibility AS ENUM ('everyone', 'nobody');
 -- "unspecified" is what a program writes for a cause of a newer one.
 CREATE TYPE presence_cause AS ENUM ('unspecified', 'first_beat', 'active_again', 'idle', 'silent', 'bye', 'gateway_lost',
-    'devices', 'visibility', 'gateway_drained', 'device_evicted', 'erased', 'override_set', 'override_over');
+    'devices', 'visibility', 'gateway_drained', 'device_evicted', 'erased', 'override_set', 'override_over',
+    'last_seen');
 
 CREATE TABLE user_presence (
     user_id        BIGINT PRIMARY KEY,
@@ -23,7 +24,7 @@ CREATE TABLE user_presence (
 COMMENT ON TABLE user_presence IS 'The newest known of every user ever seen. Answers for others must respect visibility.';
 COMMENT ON COLUMN user_presence.hidden IS 'The version of the change by which the user hid; 0 while visible.';
 COMMENT ON COLUMN user_presence.device_kinds IS 'Bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other, and 256 times that of those in use; see presence_device_kinds() and presence_active_kinds().';
-COMMENT ON COLUMN user_presence.override IS 'What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know that it is dnd.';
+COMMENT ON COLUMN user_presence.override IS 'What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know that it is dnd. last_seen is what they learn of last_seen_at.';
 
 -- user_id, at and version determine event_id (it is a hash of user and version,
 -- with at as its time), so the primary key makes rows unique by event id and is

@@ -13,7 +13,7 @@ CREATE TABLE user_presence (
     version        INTEGER NOT NULL,
     hidden         INTEGER NOT NULL, -- version of the change by which the user hid, 0 while visible
     -- What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know
-    -- "state" alone.
+    -- that "state" is dnd. "last_seen" is what they learn of last_seen_at.
     override       TEXT
 ) STRICT;
 

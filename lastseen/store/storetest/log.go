@@ -55,7 +55,7 @@ func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func
 			As(schemas.States[choose("active", 3)]), Visibility: schemas.Everyone,
 		Device: schemas.DeviceID(choose("device", 3)), Policy: "p-1", LeftOut: uint32(choose("left out", 3)),
 	}
-	switch choose("what", 5) {
+	switch choose("what", 6) {
 	case 0:
 		hides, t.Cause = !hides, schemas.OverrideSet // unless the visibility changes; see below
 	case 1:
@@ -70,14 +70,17 @@ func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func
 		if was == schemas.Online {
 			t.Cause, is = schemas.Idle, schemas.Away
 		}
+	case 4:
+		over.LastSeen = []schemas.LastSeen{0, schemas.SeenCoarsely, schemas.SeenNever}[choose("last seen", 3)]
+		t.Cause = schemas.LastSeenSet
 	default:
-		over = schemas.Override{State: schemas.OverrideState(choose("override", 4)),
+		over = schemas.Override{LastSeen: over.LastSeen, State: schemas.OverrideState(choose("override", 4)),
 			Until: (at + 999) * schemas.Millis(choose("ends", 2)), Note: []string{"", "<\"ü\n\u2028>"}[choose("note", 2)]}
 		if over.State == c.Override.State {
 			over.State = (over.State + 1) % 4
 		}
 		if t.Cause = schemas.OverrideSet; over.State == 0 {
-			over, t.Cause = schemas.Override{}, schemas.OverrideOver
+			over, t.Cause = schemas.Override{LastSeen: over.LastSeen}, schemas.OverrideOver
 		}
 	}
 	over.Automatic, over.Hides = 0, over.State == schemas.Invisible && !hides

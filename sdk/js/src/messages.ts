@@ -13,6 +13,8 @@ export interface User {
   state: State;
   last_seen_at?: string | null;
   last_active_at?: string | null;
+  /** Set if the user, or the server's policy, lets others learn no times: when about the user was last here. */
+  last_seen?: "recently" | "within_a_week" | "within_a_month" | "long_ago" | "hidden";
   /** The kinds of the devices that are connected. */
   devices?: DeviceKind[] | null;
   /** The state of each of them: online while the person uses a device of the kind. */
@@ -31,7 +33,13 @@ export interface User {
 
 /** The user's own state, as it is, and whether others see it. */
 export interface Me extends User {
-  visibility: "everyone" | "nobody";
+  visibility: Audience["base"];
+}
+
+/** To whom a user is shown, and what others learn of when the user was last here. */
+export interface Audience {
+  base: "everyone" | "nobody";
+  last_seen: "exact" | "coarse" | "never";
 }
 
 /** What a user asks to be shown as. */

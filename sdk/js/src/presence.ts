@@ -1,10 +1,10 @@
 import { Emitter } from "./emitter.js";
 import { type Detail, Link, type Status } from "./link.js";
-import type { Me, Message, Override, State, Unsure, User } from "./messages.js";
+import type { Audience, Me, Message, Override, State, Unsure, User } from "./messages.js";
 import { bearerOf, type Options, settle } from "./options.js";
 import { deviceId, onLife, Touches } from "./page.js";
 import { Problem } from "./problem.js";
-import { details, myself, overrideOf, setOverride, setVisibility, states } from "./read.js";
+import { audienceOf, details, myself, overrideOf, setAudience, setOverride, states } from "./read.js";
 import { type Changes, Replica } from "./replica.js";
 import { Subscriber } from "./subscriber.js";
 import { canShare, type Note, Tabs } from "./tabs.js";
@@ -150,12 +150,22 @@ export class Presence extends Emitter<PresenceEvents> {
 
   /** Hides this user, with all devices, from everybody else, until show. Throws a Problem. */
   hide(): Promise<void> {
-    return setVisibility(this.#options, "nobody");
+    return setAudience(this.#options, { base: "nobody" });
   }
 
   /** Ends hide. Throws a Problem. */
   show(): Promise<void> {
-    return setVisibility(this.#options, "everyone");
+    return setAudience(this.#options, { base: "everyone" });
+  }
+
+  /** Sets what is given: whether others see this user, and what they learn of when last here. Throws a Problem. */
+  setAudience(audience: Partial<Audience>): Promise<void> {
+    return setAudience(this.#options, audience);
+  }
+
+  /** What setAudience, hide and show have set. Throws a Problem. */
+  audience(): Promise<Audience> {
+    return audienceOf(this.#options);
   }
 
   /** Shows this user, with all devices, as one who is away, invisible or not to be disturbed. Throws a Problem. */

@@ -1,4 +1,4 @@
-import type { Me, Override, State, Unsure, User } from "./messages.js";
+import type { Audience, Me, Override, State, Unsure, User } from "./messages.js";
 import { bearerOf, tokenNow } from "./options.js";
 import { Problem, problemOf } from "./problem.js";
 import { checked } from "./watch.js";
@@ -79,9 +79,14 @@ export async function myself(access: Access): Promise<Me> {
   return { ...user, visibility };
 }
 
-/** Hides the user from all others, or shows it again. Throws a Problem. */
-export async function setVisibility(access: Access, visibility: Me["visibility"]): Promise<void> {
-  await ask(access, "PUT", own("/visibility"), { visibility });
+/** Sets what is given of the user's audience. Throws a Problem. */
+export async function setAudience(access: Access, audience: Partial<Audience>): Promise<void> {
+  await ask(access, "PUT", own("/audience"), audience);
+}
+
+/** The user's audience. Throws a Problem. */
+export function audienceOf(access: Access) {
+  return ask(access, "GET", own("/audience")) as Promise<Audience>;
 }
 
 /** Sets the user's override, or ends it. Throws a Problem. */

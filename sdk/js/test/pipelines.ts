@@ -161,6 +161,31 @@ export function both(ids: "int" | "text", names: (test: number) => [string, stri
       assert.deepEqual(await me("everyone"), [b, "online"]);
     });
 
+    test("others learn of when a user was last here what the user chooses", async () => {
+      const [a, b] = next();
+      const watcher = join({ url: server.url, user: a, present: false }).presence;
+      const seen = note(watcher.watch([b]));
+      const { presence } = join({ url: server.url, user: b });
+      await seen.first(is(b, "online"), "b is online");
+      for (const [last_seen, word] of [
+        ["coarse", "recently"],
+        ["never", "hidden"],
+      ] as const) {
+        await presence.setAudience({ last_seen });
+        const user = await seen.first((user) => user !== "skipped" && user.last_seen === word, `b is ${word}`);
+        assert.ok(user !== "skipped" && user.state === "online" && user.last_seen_at === null);
+        let now = await presence.audience(); // it follows within a second
+        while (now.last_seen !== last_seen) now = await presence.audience();
+        assert.deepEqual(now, { user_id: b, base: "everyone", last_seen });
+      }
+      assert.deepEqual(
+        (await watcher.readUsers([b])).map((user) => [user.last_seen_at, user.last_seen]),
+        [[null, "hidden"]],
+      );
+      assert.equal((await presence.me()).last_seen, undefined);
+      await assert.rejects(presence.setAudience({}), { field: "body" });
+    });
+
     test("a user is shown as the override says, until it ends", async () => {
       const [a, b] = next();
       const seen = note(join({ url: server.url, user: a, present: false }).presence.watch([b]));

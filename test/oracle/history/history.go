@@ -75,14 +75,16 @@ type Record struct {
 	Rows       []Row          `json:",omitempty"`
 }
 
-// Override is what a user asks to be shown as from a record on.
+// Override is what a user asks to be shown as from a record on, or with LastSeen what others learn of when the user was
+// last here.
 type Override struct {
 	User  schemas.UserID
 	State schemas.OverrideState `json:",omitempty"` // 0: none any more
 	// Until is its end, milliseconds after the start; 0: it has none.
-	Until   int64  `json:",omitempty"`
-	Note    string `json:",omitempty"`
-	Forward bool   `json:",omitempty"` // by the detector of another partition
+	Until    int64            `json:",omitempty"`
+	Note     string           `json:",omitempty"`
+	LastSeen schemas.LastSeen `json:",omitempty"`
+	Forward  bool             `json:",omitempty"` // by the detector of another partition
 }
 
 // Lost is what a restart does not find.
@@ -243,11 +245,17 @@ func (o *Override) value(start schemas.Millis, name *schemas.Name) []byte {
 		asked.Until = start + schemas.Millis(o.Until)
 	}
 	f := schemas.Frame{VisibilityUser: o.User, Override: &asked}
+	if o.LastSeen != 0 {
+		f.Override, f.LastSeen = nil, o.LastSeen
+	}
 	if name != nil {
 		f.VisibilityName = *name
 	}
-	if o.Forward {
+	switch {
+	case o.Forward:
 		return schemas.AppendForwardedVisibility(nil, &f)
+	case o.LastSeen != 0:
+		return schemas.AppendLastSeen(nil, f.VisibilityUser, o.LastSeen, f.VisibilityName)
 	}
 	return schemas.AppendOverride(nil, f.VisibilityUser, asked, f.VisibilityName)
 }

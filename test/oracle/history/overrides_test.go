@@ -25,6 +25,9 @@ func withOverrides(h *History, seed uint64) *History {
 			}
 			return Record{Show: user}
 		}
+		if s.chance(5) {
+			return Record{Override: &Override{User: user, LastSeen: one(s, schemas.SeenExactly, schemas.SeenCoarsely, schemas.SeenNever)}}
+		}
 		o, again := newest[user]
 		if !again || !s.chance(4) {
 			o = Override{User: user, State: one(s, schemas.SetAway, schemas.SetAway, schemas.Invisible, schemas.Invisible,

@@ -40,5 +40,6 @@ func settings(s *source) liveness.Settings {
 	set.FlapInterval = steps(1, 12)
 	set.BreakerPercent = one(s, 30, 0)
 	set.BreakerLimit = steps(4, 400)
+	set.CoarseLastSeen = s.chance(6)
 	return set
 }

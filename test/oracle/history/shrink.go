@@ -37,7 +37,7 @@ func (r *Record) size() int {
 		size++
 	}
 	if o := r.Override; o != nil {
-		for _, is := range []bool{o.State != 0, o.State == schemas.Invisible, o.Until != 0, o.Note != "", o.Forward} {
+		for _, is := range []bool{o.State != 0, o.State == schemas.Invisible, o.Until != 0, o.Note != "", o.Forward, o.LastSeen > schemas.SeenExactly} {
 			if is {
 				size++
 			}

@@ -13,7 +13,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19stillhere/v1/policy.proto\x12\x0cstillhere.v1\"\xe3\x03\n\x06Policy\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x1d\n\x15heartbeat_interval_ms\x18\x02 \x01(\x03\x12\x15\n\ronline_ttl_ms\x18\x03 \x01(\x03\x12\x1b\n\x13offline_debounce_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x61way_ttl_ms\x18\x05 \x01(\x03\x12\x15\n\ridle_after_ms\x18\x06 \x01(\x03\x12\x17\n\x0f\x62ye_debounce_ms\x18\x07 \x01(\x03\x12\x1b\n\x13\x61llowed_lateness_ms\x18\x08 \x01(\x03\x12\x1a\n\x12gateway_silence_ms\x18\t \x01(\x03\x12\x1b\n\x13reconnect_window_ms\x18\n \x01(\x03\x12\x13\n\x0b\x63ohort_rate\x18\x0b \x01(\r\x12\x19\n\x11\x63ohort_total_rate\x18\x0c \x01(\r\x12\x18\n\x10\x61nnounce_devices\x18\r \x01(\x08\x12\x13\n\x0bmax_devices\x18\x0e \x01(\r\x12\x12\n\nflap_burst\x18\x0f \x01(\r\x12\x18\n\x10\x66lap_interval_ms\x18\x10 \x01(\x03\x12\x17\n\x0f\x62reaker_percent\x18\x11 \x01(\r\x12\x18\n\x10\x62reaker_limit_ms\x18\x12 \x01(\x03\x12\x1b\n\x13heartbeat_jitter_ms\x18\x13 \x01(\x03\"T\n\x0cTenantPolicy\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12$\n\x06policy\x18\x03 \x01(\x0b\x32\x14.stillhere.v1.Policy\"\x86\x01\n\x0ePartitionRules\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x11\n\tlog_epoch\x18\x02 \x01(\r\x12$\n\x06policy\x18\x03 \x01(\x0b\x32\x14.stillhere.v1.Policy\x12+\n\x07tenants\x18\x04 \x03(\x0b\x32\x1a.stillhere.v1.TenantPolicy\"V\n\x0cPolicyRecord\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12$\n\x06policy\x18\x02 \x01(\x0b\x32\x14.stillhere.v1.Policy\x12\x10\n\x08since_ms\x18\x03 \x01(\x03\x42\x34Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19stillhere/v1/policy.proto\x12\x0cstillhere.v1\"\xae\x04\n\x06Policy\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x1d\n\x15heartbeat_interval_ms\x18\x02 \x01(\x03\x12\x15\n\ronline_ttl_ms\x18\x03 \x01(\x03\x12\x1b\n\x13offline_debounce_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x61way_ttl_ms\x18\x05 \x01(\x03\x12\x15\n\ridle_after_ms\x18\x06 \x01(\x03\x12\x17\n\x0f\x62ye_debounce_ms\x18\x07 \x01(\x03\x12\x1b\n\x13\x61llowed_lateness_ms\x18\x08 \x01(\x03\x12\x1a\n\x12gateway_silence_ms\x18\t \x01(\x03\x12\x1b\n\x13reconnect_window_ms\x18\n \x01(\x03\x12\x13\n\x0b\x63ohort_rate\x18\x0b \x01(\r\x12\x19\n\x11\x63ohort_total_rate\x18\x0c \x01(\r\x12\x18\n\x10\x61nnounce_devices\x18\r \x01(\x08\x12\x13\n\x0bmax_devices\x18\x0e \x01(\r\x12\x12\n\nflap_burst\x18\x0f \x01(\r\x12\x18\n\x10\x66lap_interval_ms\x18\x10 \x01(\x03\x12\x17\n\x0f\x62reaker_percent\x18\x11 \x01(\r\x12\x18\n\x10\x62reaker_limit_ms\x18\x12 \x01(\x03\x12\x1b\n\x13heartbeat_jitter_ms\x18\x13 \x01(\x03\x12\x15\n\rforbid_hiding\x18\x14 \x01(\x08\x12\x18\n\x10\x66orbid_invisible\x18\x15 \x01(\x08\x12\x18\n\x10\x63oarse_last_seen\x18\x16 \x01(\x08\"T\n\x0cTenantPolicy\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12$\n\x06policy\x18\x03 \x01(\x0b\x32\x14.stillhere.v1.Policy\"\x86\x01\n\x0ePartitionRules\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\x11\n\tlog_epoch\x18\x02 \x01(\r\x12$\n\x06policy\x18\x03 \x01(\x0b\x32\x14.stillhere.v1.Policy\x12+\n\x07tenants\x18\x04 \x03(\x0b\x32\x1a.stillhere.v1.TenantPolicy\"V\n\x0cPolicyRecord\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12$\n\x06policy\x18\x02 \x01(\x0b\x32\x14.stillhere.v1.Policy\x12\x10\n\x08since_ms\x18\x03 \x01(\x03\x42\x34Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'stillhere.v1.policy_pb2', globals())
@@ -22,11 +22,11 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'Z2github.com/stillhere/stillhere/schemas/stillherev1'
   _POLICY._serialized_start=44
-  _POLICY._serialized_end=527
-  _TENANTPOLICY._serialized_start=529
-  _TENANTPOLICY._serialized_end=613
-  _PARTITIONRULES._serialized_start=616
-  _PARTITIONRULES._serialized_end=750
-  _POLICYRECORD._serialized_start=752
-  _POLICYRECORD._serialized_end=838
+  _POLICY._serialized_end=602
+  _TENANTPOLICY._serialized_start=604
+  _TENANTPOLICY._serialized_end=688
+  _PARTITIONRULES._serialized_start=691
+  _PARTITIONRULES._serialized_end=825
+  _POLICYRECORD._serialized_start=827
+  _POLICYRECORD._serialized_end=913
 # @@protoc_insertion_point(module_scope)
