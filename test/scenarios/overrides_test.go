@@ -195,10 +195,10 @@ var overrides = []scenario{
 			h.until(3000).lastSeen(1, schemas.SeenExactly).until(4000).erase(1)
 		},
 		want: []string{
-			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web], shows coarse",
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web], shows policy",
 			"user 1 online→online at 1000, last_seen by device 0, seen 0, active 0, [web], shows never",
 			"user 1 online→online at 2000, last_seen by device 0, seen 0, active 0, [web], shows coarse",
-			"user 1 online→online at 3000, last_seen by device 0, seen 0, active 0, [web], shows coarse",
+			"user 1 online→online at 3000, last_seen by device 0, seen 0, active 0, [web], shows policy",
 			"user 1 online→offline at 4000, erased by device 0, seen never, active never, []",
 		},
 	},

@@ -145,7 +145,6 @@ func checkAll(t *testing.T, h *log, s liveness.Settings, got []schemas.Transitio
 		case !known && tr.From != schemas.Offline:
 			t.Errorf("%s: the first of a user begins offline", line(&tr))
 		case tr.From == tr.To && tr.Override == before.Override && tr.Cause != schemas.DevicesChanged &&
-			(tr.Cause != schemas.LastSeenSet || !s.CoarseLastSeen) &&
 			tr.Cause != schemas.DeviceEvicted && tr.Cause != schemas.VisibilityChange && tr.Cause != schemas.Erased:
 			t.Errorf("%s: nothing changes", line(&tr))
 		case tr.Version.LogEpoch() != 1 || tr.Version.Offset() >= int64(len(h.records)):

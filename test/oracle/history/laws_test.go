@@ -174,38 +174,29 @@ func byUser(transitions []schemas.Transition) []schemas.Transition {
 // a user link up, change something, and have growing versions.
 func checkWellFormed(t *testing.T, impl Impl, h *History) {
 	t.Helper()
-	last, coarse := map[schemas.UserID]schemas.Transition{}, map[string]bool{h.Settings.ID(): h.Settings.CoarseLastSeen}
-	for _, r := range h.Records {
-		if r.Policy != nil {
-			coarse[r.Policy.ID()] = r.Policy.CoarseLastSeen
-		}
-	}
+	last := map[schemas.UserID]schemas.Transition{}
 	for _, tr := range impl.of(h) {
 		before, known := last[tr.User]
 		if !known {
 			before = schemas.Transition{To: schemas.Offline, Visibility: schemas.Everyone}
 		}
-		if fault := fault(before, tr, coarse[before.Policy] || coarse[tr.Policy]); fault != "" {
+		if fault := fault(before, tr); fault != "" {
 			t.Fatalf("%s:\n%s\nafter\n%s\nin\n%s", fault, Describe(h, tr), Describe(h, before), h)
 		}
 		last[tr.User] = tr
 	}
 }
 
-// fault is what is wrong with tr after before. coarse: a policy kept others from learning more than coarsely when users
-// were last here, so that whoever chose that meanwhile, or what lets them learn more, changed nothing for them.
-func fault(before, tr schemas.Transition, coarse bool) string {
+// fault is what is wrong with tr after before.
+func fault(before, tr schemas.Transition) string {
 	same := automatic(before) == automatic(tr)
 	lastSeen := tr.Cause == schemas.LastSeenSet
 	overrides := tr.Cause == schemas.OverrideSet || tr.Cause == schemas.OverrideOver || lastSeen
 	visibility := tr.Cause == schemas.VisibilityChange
 	asked, askedBefore := tr.Override, before.Override
 	asked.Automatic, askedBefore.Automatic = 0, 0
-	if coarse {
-		asked.LastSeen = max(asked.LastSeen, schemas.SeenCoarsely)
-		askedBefore.LastSeen = max(askedBefore.LastSeen, schemas.SeenCoarsely)
-	}
-	withheld := coarse && lastSeen && asked == askedBefore && asked.LastSeen == schemas.SeenCoarsely
+	asked.Limit(false) // what a policy adds is nobody's choice
+	askedBefore.Limit(false)
 	but := asked
 	but.LastSeen = askedBefore.LastSeen
 	switch {
@@ -223,7 +214,7 @@ func fault(before, tr schemas.Transition, coarse bool) string {
 		}
 	case visibility != (tr.Visibility != before.Visibility):
 		return "the visibility and the cause do not fit"
-	case !visibility && overrides != (asked != askedBefore) && !withheld, overrides && lastSeen != (but == askedBefore),
+	case !visibility && overrides != (asked != askedBefore), overrides && lastSeen != (but == askedBefore),
 		overrides && !lastSeen && (asked.State == 0) != (tr.Cause == schemas.OverrideOver):
 		return "the override and the cause do not fit"
 	case same && kindsChanged(tr) && (tr.Kinds == before.Kinds && tr.To == automatic(tr) || tr.To == schemas.Offline):
