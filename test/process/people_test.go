@@ -97,6 +97,7 @@ func TestAPersonSeesHidesShowsExportsAndErasesUsersByTheCommandLine(t *testing.T
 			k.types(0, []string{"is shown to nobody"}, in("audience", c.user, "--base", "nobody")...)
 			k.types(0, []string{"is shown to everyone, shows last seen: never"}, in("audience", c.user, "--base", "everyone", "--last-seen", "never")...)
 			k.sees("never", in("audience", c.user)...)
+			k.types(0, []string{"shows last seen: exact"}, in("audience", c.user, "--last-seen", "exact")...) // else it has no history
 			k.types(0, []string{"is shown as dnd until"}, in("override", "set", "dnd", c.user, "--until", "8h", "--note", "lunch")...)
 			k.sees("does not want to be disturbed", in("get", c.user)...)
 			k.types(0, []string{"has no override"}, in("override", "end", c.user)...)
