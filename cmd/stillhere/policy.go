@@ -153,7 +153,7 @@ The settings, with their defaults:
     flap_interval       2s      time between two changes of a user who has used up flap_burst
     breaker_percent     30      share of the present devices on silent gateways above which presence time stops; 0: never
     breaker_limit       10m     longest time for which presence time stops
-    forbid_hiding       false   users may not hide; administrators may hide them, and who hides already stays hidden
+    forbid_hiding       false   users may not hide; administrators may hide them, and hidden users stay hidden
     forbid_invisible    false   the same of the override invisible
     coarse_last_seen    false   others learn of nobody more than coarsely when last here
 
