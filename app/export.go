@@ -78,6 +78,12 @@ type (
 		Erased      schemas.Version    `json:"erased_version,string,omitempty"`
 		Override    json.RawMessage    `json:"override,omitempty"`
 	}
+	// deniedLine is a viewer to whom the user looks hidden.
+	deniedLine struct {
+		Type string `json:"type"` // denied
+		schemas.NamedUser
+		Since schemas.Millis `json:"since"`
+	}
 	// edgeLine is a user who follows this one (follower), or whom this one follows (follows).
 	edgeLine struct {
 		Type string `json:"type"`
@@ -104,6 +110,7 @@ type ExportStore interface {
 	Names(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error)
 	Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error
 	ErasureOf(ctx context.Context, user schemas.UserID) (store.Erasure, error)
+	DeniedBy(ctx context.Context, user, after schemas.UserID, limit int) ([]schemas.Denial, schemas.Version, error)
 }
 
 // Write writes everything that is held of a user, as JSON lines. In int mode there is no name.
@@ -124,6 +131,9 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	erasure, err := x.Store.ErasureOf(ctx, user)
 	if err == nil && erasure.User != 0 {
 		err = lines.Encode(erasureLine{"erasure", shown, erasure.Version, erasure.Until.Time().Format(time.DateOnly)})
+	}
+	if err == nil {
+		err = x.writeDenied(ctx, lines, user)
 	}
 	if err != nil {
 		return err
@@ -150,6 +160,26 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Nam
 	return x.writeEdges(ctx, lines, "follows", func(after schemas.UserID) ([]schemas.UserID, error) {
 		return x.Graph.Followed(ctx, user, after, edgesAtOnce)
 	})
+}
+
+// writeDenied writes the list of denied viewers.
+func (x Export) writeDenied(ctx context.Context, lines *json.Encoder, user schemas.UserID) error {
+	list, _, err := x.Store.DeniedBy(ctx, user, 0, store.All)
+	if err != nil {
+		return err
+	}
+	viewers := make([]schemas.UserID, len(list))
+	for i, d := range list {
+		viewers[i] = d.Viewer
+	}
+	var names graph.Names
+	if x.Named {
+		names, err = x.namesOf(ctx, viewers)
+	}
+	for i := 0; i < len(list) && err == nil; i++ {
+		err = lines.Encode(deniedLine{"denied", x.shown(list[i].Viewer, names[list[i].Viewer]), list[i].At})
+	}
+	return err
 }
 
 const (
@@ -266,10 +296,12 @@ func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string
 	return ctx.Err()
 }
 
-// namesOf are the names of users who follow or are followed. The graph has them, also of users who never sent a
-// heartbeat, unless the edge was written with SQL.
-func (x Export) namesOf(ctx context.Context, users []schemas.UserID) (graph.Names, error) {
-	names, err := x.Graph.Names(ctx, users)
+// namesOf are the names of users who follow, are followed or are denied. The graph has those of edges, also of users who
+// never sent a heartbeat, unless the edge was written with SQL.
+func (x Export) namesOf(ctx context.Context, users []schemas.UserID) (names graph.Names, err error) {
+	if x.Graph != nil {
+		names, err = x.Graph.Names(ctx, users)
+	}
 	if err != nil || len(names) == len(users) {
 		return names, err
 	}

@@ -45,6 +45,9 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	}
 	changes = append(changes, &schemas.Transition{User: 8, From: schemas.Offline, To: schemas.Offline, At: at, Cause: schemas.LastSeenSet,
 		Visibility: schemas.Everyone, Version: 7, Policy: "p", Override: schemas.Override{LastSeen: schemas.SeenNever}})
+	changes = append(changes, &schemas.Transition{User: 7, From: schemas.Offline, To: schemas.Offline, At: at, Cause: schemas.AudienceSet,
+		Visibility: schemas.Everyone, Version: 8, Policy: "p", Override: schemas.Override{Audience: 8},
+		Denies: must.Get(schemas.NewDenies("denies", 7, []schemas.UserID{3, 4}, nil))(t)})
 	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: changes}))
 	must.Get(edges.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 1}, {User: 2, Follower: 3}}))(t)
 	statuses := func(_ context.Context, user schemas.UserID, after schemas.Millis) (*schemas.Status, error) {
@@ -79,6 +82,11 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	if text := export(8); strings.Count(text, `"override":{"last_seen":"never"}`) != 2 {
 		t.Errorf("of a user who was never here and does not show when: %s", text)
 	}
+	if text := export(7); !strings.Contains(text, `{"type":"denied","user_id":"3","since":"2025-11-21T04:40:00.000Z"}
+{"type":"denied","user_id":"4","since":"2025-11-21T04:40:00.000Z"}
+`) {
+		t.Errorf("of a user who denies two: %s", text)
+	}
 	if text := export(9); text != "" {
 		t.Errorf("of an unknown user: %s", text)
 	}
@@ -102,7 +110,10 @@ func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
 	must.Get(edges.Add(t.Context(), []graph.Edge{{User: 3, Follower: 1}, {User: 4, Follower: 1}}))(t)
 	change := &schemas.Transition{User: 3, From: schemas.Offline, To: schemas.Online, At: 1_763_700_000_000, Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: 5, Name: name("bob")}
-	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: []*schemas.Transition{change}}))
+	denies := &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Offline, At: 1_763_700_000_000, Cause: schemas.AudienceSet,
+		Visibility: schemas.Everyone, Version: 6, Override: schemas.Override{Audience: 6}, Name: name("ann"),
+		Denies: must.Get(schemas.NewDenies("denies", 1, []schemas.UserID{3}, nil))(t)}
+	must.Do(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: []*schemas.Transition{change, denies}}))
 	must.Do(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 3, Name: name("bob")}}))
 	var out strings.Builder
 	must.Do(t, (app.Export{Named: true, Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out))
@@ -110,8 +121,9 @@ func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
 {"type":"follows","user_id":"bob","tenant":"acme"}
 {"type":"follows","user_id":null}
 `
-	if out.String() != want {
-		t.Errorf("the export is\n%swant\n%s", out.String(), want)
+	const denied = `{"type":"denied","user_id":"bob","tenant":"acme","since":"2025-11-21T04:40:00.000Z"}` + "\n"
+	if !strings.HasSuffix(out.String(), want) || !strings.Contains(out.String(), denied) {
+		t.Errorf("the export ends with\n%swant\n%s", out.String(), want)
 	}
 }
 

@@ -46,7 +46,7 @@ func (b *builder) newFollowerFanout(ctx context.Context) (c component, err error
 		Listed: config.Mode == expand.Listed}, b.graph, b.log)
 	present, newest := shown.NewSet(), expand.NewNewest()
 	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: b.graph, Online: present, Newest: newest,
-		Metrics: expand.NewMetrics(b.registry), Jobs: jobs, Deliveries: deliveries, Check: b.origin.Check}
+		Denied: b.view.Denied, Metrics: expand.NewMetrics(b.registry), Jobs: jobs, Deliveries: deliveries, Check: b.origin.Check}
 	if b.cluster.Users.Text() {
 		deps.Names = b.graph
 	}

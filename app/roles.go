@@ -72,15 +72,7 @@ func buildLastseen(ctx context.Context, b *builder) error {
 
 // buildFanout builds the loops that publish changes to viewers and to followers.
 func buildFanout(ctx context.Context, b *builder) error {
-	if err := b.useBus(ctx); err != nil {
-		return err
-	}
-	if b.view == nil { // its check would look at the same Redis
-		if err := b.add(component{checks: []check{{name: "redis", ready: b.bus.Ping}}}, nil); err != nil {
-			return err
-		}
-	}
-	if err := b.useOrigin(ctx); err != nil {
+	if err := b.use(ctx, b.useBus, b.useView, b.useOrigin); err != nil {
 		return err
 	}
 	if err := b.add(b.newFanout(), nil); err != nil || !b.config.followers() && !b.config.GraphTopic {

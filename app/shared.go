@@ -223,7 +223,7 @@ func (b *builder) useStream(ctx context.Context) error {
 	b.keys = cmp.Or(b.keys, cursor.NewKeys(b.view.KeepCursorKey))
 	return share(b, &b.stream, func() (*live.Server, component, error) {
 		return newStream(b.config.Fanout, b.decision, b.bus, live.Dependencies{
-			View: b.reader.Read, Users: b.cluster.Users, Keys: b.keys,
+			View: b.reader.Read, Denying: b.reader.Denying, Denied: b.reader.Denied, Users: b.cluster.Users, Keys: b.keys,
 			Missed: b.reader.Missed, PerUser: b.useQuota(), Tenants: b.accounts, Metrics: b.useFanoutMetrics(), Log: b.log,
 		})
 	})

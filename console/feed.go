@@ -41,7 +41,7 @@ func (f *feedFilter) shows(t *schemas.Transition) (*schemas.Transition, bool) {
 		t, seen = shown.AsNull(t)
 	}
 	switch {
-	case !seen, f.conceals(t) && f.state != 0, f.user != 0 && t.User != f.user, f.state != 0 && t.To != f.state:
+	case !seen, !f.admin && t.Cause == schemas.AudienceSet, f.conceals(t) && f.state != 0, f.user != 0 && t.User != f.user, f.state != 0 && t.To != f.state:
 		return nil, false
 	}
 	return t, len(f.causes) == 0 || slices.Contains(f.causes, t.Cause)

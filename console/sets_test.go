@@ -132,6 +132,7 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 	hidden := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Away, Cause: schemas.Idle, Visibility: schemas.Nobody}
 	open := &schemas.Transition{User: 2, From: schemas.Online, To: schemas.Away, Cause: schemas.Idle, Visibility: schemas.Everyone}
 	named := &schemas.Transition{User: 3, To: schemas.Away, Cause: schemas.Idle, Visibility: schemas.Everyone, Name: schemas.Name{Tenant: "acme", Text: "ann"}}
+	list := &schemas.Transition{User: 2, From: schemas.Away, To: schemas.Away, Cause: schemas.AudienceSet, Visibility: schemas.Everyone}
 	every := audience{all: true}
 	for i, c := range []struct {
 		f    feedFilter
@@ -144,6 +145,8 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 		{feedFilter{audience: every}, hidden, false},
 		{feedFilter{audience: audience{all: true, admin: true}}, hidden, true},
 		{feedFilter{audience: every}, open, true},
+		{feedFilter{audience: every}, list, false},
+		{feedFilter{audience: audience{all: true, admin: true}}, list, true},
 		{feedFilter{audience: every, user: 1}, open, false},
 		{feedFilter{audience: every, state: schemas.Away, causes: []schemas.Cause{schemas.Bye, schemas.Idle}}, open, true},
 		{feedFilter{audience: every, causes: []schemas.Cause{schemas.Bye}}, open, false},

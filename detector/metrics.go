@@ -28,6 +28,7 @@ type Metrics struct {
 	Unknown         prometheus.Counter
 	RejectedStatus  prometheus.Counter
 	Evicted         prometheus.Counter
+	DeniesRefused   prometheus.Counter
 	LeftOut         prometheus.Counter
 	NoPlace         prometheus.Counter
 	BreakerTrips    prometheus.Counter
@@ -74,6 +75,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Unknown:         counter("restored_unknown", "Users restored without their heartbeats, which were lost. They count as heard at the restart."),
 		RejectedStatus:  counter("rejected_statuses", "Records of the status topic that no detector of this partition can have written."),
 		Evicted:         counter("evicted_devices", "Devices removed because their user has more than max_devices of the policy."),
+		DeniesRefused:   counter("refused_denies", "Changes of a user's denied viewers that were dropped, because the list would have exceeded 10,000."),
 		LeftOut:         counter("left_out_changes", "Changes that were published later or not at all, because their user changed too often."),
 		NoPlace:         counter("gateways_without_place_frames", "Frames of gateways beyond those that a partition can distinguish; their devices have no cohort."),
 		BreakerTrips:    counter("breaker_trips", "Times that presence time was stopped because many gateways fell silent at once."),

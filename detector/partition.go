@@ -370,6 +370,7 @@ func (p *Partition) count() {
 	m.LostFrames.Add(float64(c.LostFrames - p.counted.LostFrames))
 	m.DuplicateFrames.Add(float64(c.DuplicateFrames - p.counted.DuplicateFrames))
 	m.Evicted.Add(float64(c.Evicted - p.counted.Evicted))
+	m.DeniesRefused.Add(float64(c.DeniesRefused - p.counted.DeniesRefused))
 	m.LeftOut.Add(float64(c.LeftOut - p.counted.LeftOut))
 	m.BreakerTrips.Add(float64(c.BreakerTrips - p.counted.BreakerTrips))
 	if n := c.NoPlace - p.counted.NoPlace; n > 0 {

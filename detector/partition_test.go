@@ -217,14 +217,16 @@ func TestABeatInAWrongPartitionIsForwardedOnceWithItsTrueAgeAndWarnedAbout(t *te
 	}
 }
 
-func TestAVisibilityOverrideOrLastSeenInAWrongPartitionIsForwardedOnceAsItIs(t *testing.T) {
+func TestAChoiceOfAUserInAWrongPartitionIsForwardedOnceAsItIs(t *testing.T) {
 	stranger := inPartition(1, 2, 4)
 	override := schemas.Override{State: schemas.DoNotDisturb, Until: start + 1000, Note: "at lunch"}
+	asked, denied := denies(t, []schemas.UserID{2, 3}, []schemas.UserID{4}), denies(t, []schemas.UserID{2, 3}, nil) // nobody denied 4
 	for name, value := range map[string][]byte{
 		"visibility": schemas.AppendVisibility(nil, stranger, schemas.Nobody),
 		"override":   schemas.AppendOverride(nil, stranger, override, schemas.Name{}),
 		"none":       schemas.AppendOverride(nil, stranger, schemas.Override{}, schemas.Name{}),
 		"last seen":  schemas.AppendLastSeen(nil, stranger, schemas.SeenNever, schemas.Name{}),
+		"denies":     schemas.AppendDenies(nil, stranger, asked, schemas.Name{}),
 		"exact":      schemas.AppendLastSeen(nil, stranger, schemas.SeenExactly, schemas.Name{}),
 	} {
 		l := newLog(t, 1, 4)
@@ -243,7 +245,8 @@ func TestAVisibilityOverrideOrLastSeenInAWrongPartitionIsForwardedOnceAsItIs(t *
 				t.Errorf("%s: published %+v", name, got)
 			}
 		case len(got) != 1 || (got[0].Visibility == schemas.Nobody) != (name == "visibility") ||
-			name == "override" && got[0].Override != override || name == "last seen" && got[0].Override != schemas.Override{LastSeen: schemas.SeenNever}:
+			name == "override" && got[0].Override != override || name == "last seen" && got[0].Override != schemas.Override{LastSeen: schemas.SeenNever} ||
+			name == "denies" && (got[0].Denies != denied || got[0].Cause != schemas.AudienceSet):
 			t.Errorf("%s: published %+v", name, got)
 		}
 		if l.write(start, forwarded); len(l.out.Forwards) != 0 || len(l.out.Rejected) != 1 {

@@ -75,6 +75,7 @@ func eventful(t *testing.T) *log {
 			l.write(at, schemas.AppendVisibility(nil, id(names[3]), schemas.Everyone))
 			l.write(at, schemas.AppendOverride(nil, id(names[3]), schemas.Override{State: schemas.DoNotDisturb, Until: at + 1000}, schemas.Name{}))
 			l.write(at, schemas.AppendLastSeen(nil, id(names[3]), schemas.SeenCoarsely, schemas.Name{}))
+			l.write(at, schemas.AppendDenies(nil, id(names[3]), denies(t, []schemas.UserID{2}, nil), schemas.Name{}))
 		case 200_000, 201_000, 202_000:
 			l.write(at, frame(schemas.FrameHead{}, names[6], schemas.Beat{Device: schemas.DeviceID(1 + (at-start-200_000)/1000)}))
 		}

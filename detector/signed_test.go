@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/signing"
+	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -77,6 +78,7 @@ func TestAFrameThatNoKeySignedWhichMayIsADeadLetterAndChangesNothing(t *testing.
 			"hide":      schemas.AppendVisibility(nil, 1, schemas.Nobody),
 			"override":  schemas.AppendOverride(nil, 1, schemas.Override{State: schemas.SetAway}, schemas.Name{}),
 			"last seen": schemas.AppendLastSeen(nil, 1, schemas.SeenCoarsely, schemas.Name{}),
+			"denies":    schemas.AppendDenies(nil, 1, denies(t, []schemas.UserID{2}, nil), schemas.Name{}),
 			"erasure":   schemas.AppendErasure(nil, 1, schemas.Name{}, start+1, start+1, false),
 			"policy":    schemas.AppendPolicy(nil, policy),
 			"tick":      schemas.AppendTick(nil),
@@ -122,12 +124,19 @@ func TestACopyOfAFrameShowsNothingThatTheUserHasHiddenSince(t *testing.T) {
 			schemas.AppendLastSeen(nil, 1, schemas.SeenExactly, schemas.Name{})},
 		"coarse": {schemas.AppendLastSeen(nil, 1, schemas.SeenNever, schemas.Name{}),
 			schemas.AppendLastSeen(nil, 1, schemas.SeenCoarsely, schemas.Name{})},
+		"allow": {schemas.AppendDenies(nil, 1, denies(t, []schemas.UserID{2}, nil), schemas.Name{}),
+			schemas.AppendDenies(nil, 1, denies(t, nil, []schemas.UserID{2}), schemas.Name{})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checkCopies(t, frames.less, frames.more)
 		})
 	}
+}
+
+// denies is a change of whom user 1 denies.
+func denies(t *testing.T, add, remove []schemas.UserID) schemas.Denies {
+	return must.Get(schemas.NewDenies("", 1, add, remove))(t)
 }
 
 func checkCopies(t *testing.T, less, more []byte) {

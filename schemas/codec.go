@@ -95,6 +95,15 @@ func (c *codec) kindSet(n protowire.Number, v KindSet) {
 	}
 }
 
+// denies reads what the generated decoder has accepted, in its canonical form.
+func (c *codec) denies(n protowire.Number, v *Denies) {
+	if c.reading {
+		*v = Denies(c.text(n))
+		return
+	}
+	c.string(n, string(*v))
+}
+
 // fields are the values of a Transition or Status by field number. Both are flat: numbers, a
 // few strings, and the device kinds and the active ones.
 type fields struct {
@@ -105,14 +114,16 @@ type fields struct {
 
 const (
 	lastField = 45
-	maxTexts  = 5 // that a message has
+	maxTexts  = 6 // that a message has
 )
 
 // form lists the fields of a message that are not numbers.
 type form struct {
 	last  protowire.Number    // greatest field number that this program knows
 	kinds [2]protowire.Number // the repeated device kinds, and the active ones
-	texts uint64              // bit set of the strings
+	texts uint64              // bit set of the strings and of message
+	// message is the field that is a Denies; 0: none.
+	message protowire.Number
 }
 
 // slot is the place of the string n in fields.texts.
@@ -129,7 +140,7 @@ func (c *codec) read(form *form, value []byte, what string, empty func() proto.M
 	if err != nil {
 		return err
 	}
-	if !c.scan(form, value) {
+	if !c.scan(form, value) || form.message != 0 && c.text(form.message) != nil {
 		m := empty()
 		if err := proto.Unmarshal(value, m); err != nil {
 			return &FieldError{Code: "malformed", Field: what, Reason: "is not Protobuf: " + err.Error()}
@@ -167,7 +178,7 @@ func (f *fields) scan(form *form, value []byte) (usual bool) {
 				}
 				*set, text = set.With(DeviceKind(k)), text[n:]
 			}
-		case kind == protowire.BytesType && !isNumber && utf8.Valid(text):
+		case kind == protowire.BytesType && !isNumber && (utf8.Valid(text) || number == form.message):
 			f.texts[form.slot(number)] = text
 		default:
 			return false

@@ -39,6 +39,7 @@ const (
 	OverrideSet      = pb.Cause_CAUSE_OVERRIDE_SET
 	OverrideOver     = pb.Cause_CAUSE_OVERRIDE_OVER
 	LastSeenSet      = pb.Cause_CAUSE_LAST_SEEN
+	AudienceSet      = pb.Cause_CAUSE_AUDIENCE
 
 	Mobile  = pb.DeviceKind_DEVICE_KIND_MOBILE
 	Desktop = pb.DeviceKind_DEVICE_KIND_DESKTOP
@@ -64,7 +65,7 @@ const (
 var (
 	States = [...]State{Offline, Away, Online}
 	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange,
-		GatewayDrained, DeviceEvicted, Erased, OverrideSet, OverrideOver, LastSeenSet}
+		GatewayDrained, DeviceEvicted, Erased, OverrideSet, OverrideOver, LastSeenSet, AudienceSet}
 	Kinds = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
 )
 

@@ -88,6 +88,8 @@ type Frame struct {
 	LastSeen LastSeen
 	// Override is what VisibilityUser asks to be shown as, in place of a visibility; nil in nearly all.
 	Override *Override
+	// Denies changes whom VisibilityUser denies, in place of a visibility.
+	Denies Denies
 	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone. Until
 	// WithheldUntil the status of the user names the erasure.
 	ErasedUser                 UserID
@@ -104,6 +106,7 @@ type Frame struct {
 
 	version                                   uint32
 	policy, tenantPolicy                      []byte
+	denies                                    bool // there is one, which may be empty
 	change                                    bool // the frame may change a user or a policy
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
@@ -309,6 +312,9 @@ func (f *Frame) takeVisibility(v []byte) (usual bool) {
 	if o := message.Override; o != nil {
 		f.Override = &Override{State: o.State, Until: Millis(o.UntilMs), Note: o.Note}
 	}
+	if f.Denies, f.denies = "", message.Denies != nil; f.denies {
+		f.Denies = canonicalDenies(message.Denies)
+	}
 	if f.VisibilityUser == 0 {
 		f.VisibilityUser = -1 // 0 would mean that the frame has no change; check refuses -1
 	}
@@ -425,6 +431,16 @@ func (f *Frame) checkConnections() error {
 	return nil
 }
 
+// choices is how many of its choices the frame sets for VisibilityUser.
+func (f *Frame) choices() (n int) {
+	for _, is := range [...]bool{f.Visibility != 0, f.Override != nil, f.LastSeen != 0, f.denies} {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
 // checkChange is check for what the frame changes.
 func (f *Frame) checkChange() error {
 	switch {
@@ -442,11 +458,15 @@ func (f *Frame) checkChange() error {
 		return Invalid("tenant_policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:
 		return invalidUser("visibility.user_id")
-	case f.Override != nil && f.LastSeen != 0, (f.Override != nil || f.LastSeen != 0) && f.Visibility != 0:
-		return Invalid("visibility", "must have one of visibility, override and last_seen")
+	case f.choices() > 1:
+		return Invalid("visibility", "must have one of visibility, override, last_seen and denies")
 	case f.LastSeen < 0 || f.LastSeen == SeenByPolicy || f.LastSeen > SeenExactly:
 		return Invalid("visibility.last_seen", "must be EXACT, COARSE or NEVER")
 	case f.LastSeen != 0:
+	case f.denies:
+		if err := f.Denies.check("visibility.denies", f.VisibilityUser); err != nil {
+			return err
+		}
 	case f.Override != nil:
 		if err := f.Override.check("visibility.override."); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -160,11 +161,23 @@ func AppendLastSeen(dst []byte, user UserID, lastSeen LastSeen, name Name) []byt
 		Tenant: name.Tenant, Name: name.Text, LastSeen: lastSeen}})...)
 }
 
+// AppendDenies appends the frame that changes whom the user denies. The name is as in AppendNamedVisibility.
+func AppendDenies(dst []byte, user UserID, d Denies, name Name) []byte {
+	var m pb.Denies
+	if err := proto.Unmarshal([]byte(d), &m); err != nil {
+		panic(err) // as in Changes
+	}
+	return append(dst, encode(&pb.Frame{Version: FrameVersion, Visibility: &pb.VisibilityChange{UserId: int64(user),
+		Tenant: name.Tenant, Name: name.Text, Denies: &m}})...)
+}
+
 // AppendForwardedVisibility appends the change of f, which was written to a partition other than the user's.
 func AppendForwardedVisibility(dst []byte, f *Frame) []byte {
 	switch {
 	case f.Override != nil:
 		dst = AppendOverride(dst, f.VisibilityUser, *f.Override, f.VisibilityName)
+	case f.Denies != "":
+		dst = AppendDenies(dst, f.VisibilityUser, f.Denies, f.VisibilityName)
 	case f.LastSeen != 0:
 		dst = AppendLastSeen(dst, f.VisibilityUser, f.LastSeen, f.VisibilityName)
 	default:

@@ -99,6 +99,8 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-override-over", AppendOverride(nil, 42, Override{}, Name{}), contents{VisibilityUser: 42, Override: new(Override)}},
 		{"frame-v1-last-seen", AppendLastSeen(nil, 42, SeenCoarsely, Name{"acme", "ann@example.org"}),
 			contents{VisibilityUser: 42, VisibilityName: Name{"acme", "ann@example.org"}, LastSeen: SeenCoarsely}},
+		{"frame-v1-denies", AppendDenies(nil, 42, someDenies(), Name{"acme", "ann@example.org"}),
+			contents{VisibilityUser: 42, VisibilityName: Name{"acme", "ann@example.org"}, Denies: someDenies()}},
 		{"frame-v1-visibility-named", AppendNamedVisibility(nil, 42, Nobody, Name{"acme", "ann@example.org"}),
 			contents{VisibilityUser: 42, Visibility: Nobody, VisibilityName: Name{"acme", "ann@example.org"}}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
@@ -121,6 +123,11 @@ func TestFramesOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
 			}
 		})
 	}
+}
+
+func someDenies() Denies {
+	d, _ := NewDenies("", 42, []UserID{9, 1 << 40, 7, 9}, []UserID{8})
+	return d
 }
 
 func anyTransition() Transition {

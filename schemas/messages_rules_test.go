@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -15,7 +16,7 @@ func overrideByGenerated(o Override) (Override, bool) {
 	return o, o.State >= 0 && o.State <= Invisible && o.Until >= 0 && o.Until <= maxMillis && len(o.Note) <= MaxNote &&
 		!strings.Contains(o.Note, "\x00") && (o.State != 0 || o.Until == 0 && o.Note == "") && o.Automatic >= 0 && o.Automatic <= Online &&
 		(o.Automatic != 0) == (o.State == SetAway) && (!o.Hides || o.State == Invisible) &&
-		(o.LastSeen == 0 || o.LastSeen == SeenCoarsely || o.LastSeen == SeenNever)
+		o.Audience >= 0 && (o.LastSeen == 0 || o.LastSeen == SeenCoarsely || o.LastSeen == SeenNever)
 }
 
 // transitionByGenerated reads value with the generated decoder and the rules of
@@ -33,13 +34,25 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 		(Name{Tenant: m.Tenant, Text: m.Name}).checkOptional() != nil {
 		return Transition{}, false
 	}
-	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen})
+	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen,
+		Version(m.AudienceVersion)})
+	ok = ok && (len(encode(m.Denies)) == 0 || m.Cause == AudienceSet && m.AudienceVersionBefore >= 0 &&
+		m.AudienceVersionBefore < m.AudienceVersion && deniesByGenerated(m.Denies, m.UserId))
 	return Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
 		Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
 		LeftOut: m.LeftOut, ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{Tenant: m.Tenant, Text: m.Name}, Override: over,
+		Denies: Denies(encode(m.Denies)), AudienceBefore: Version(m.AudienceVersionBefore),
 	}, ok
+}
+
+// deniesByGenerated reports whether m is what frame.proto allows of the user.
+func deniesByGenerated(m *pb.Denies, user int64) bool {
+	all := append(slices.Clone(m.Add), m.Remove...)
+	right := len(all) > 0 && len(all) <= MaxDenies && slices.IsSorted(m.Add) && slices.IsSorted(m.Remove)
+	slices.Sort(all)
+	return right && all[0] > 0 && !slices.Contains(all, user) && len(slices.Compact(all)) == len(m.Add)+len(m.Remove)
 }
 
 func encodedByGenerated(t *Transition) []byte { return encode(t.message()) }
@@ -54,7 +67,8 @@ func statusByGenerated(value []byte) (Status, bool) {
 		m.ErasedVersion < 0 || m.ErasedVersion > m.Version {
 		return Status{}, false
 	}
-	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen})
+	over, ok := overrideByGenerated(Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen,
+		Version(m.AudienceVersion)})
 	return Status{
 		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
 		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)), Visibility: KnownVisibility(m.Visibility),
@@ -74,7 +88,7 @@ func statusEncodedByGenerated(s *Status) []byte {
 		ShownAtMs: int64(s.ShownAt), ErasedVersion: int64(s.ErasedVersion), WithheldUntilMs: int64(s.WithheldUntil),
 		Tenant: s.Name.Tenant, Name: s.Name.Text, NamedUntilMs: int64(s.NamedUntil),
 		Override: s.Override.State, OverrideUntilMs: int64(s.Override.Until), OverrideNote: s.Override.Note,
-		Automatic: s.Override.Automatic, OverrideHides: s.Override.Hides, LastSeen: s.Override.LastSeen,
+		Automatic: s.Override.Automatic, OverrideHides: s.Override.Hides, LastSeen: s.Override.LastSeen, AudienceVersion: int64(s.Override.Audience),
 	})
 }
 
@@ -91,19 +105,24 @@ func unusualMessages() [][]byte {
 	named := status
 	named.Name, named.NamedUntil = Name{Tenant: "acme", Text: "ann"}, 1
 	named.Override = Override{State: SetAway, Until: 7, Note: "at lunch", Automatic: Online, LastSeen: SeenCoarsely}
-	for _, value := range [][]byte{transition.Encode(), status.Encode(), named.Encode()} {
+	denies := transition
+	denies.Cause, denies.Denies, denies.Override.Audience = AudienceSet, someDenies(), 9
+	for _, value := range [][]byte{transition.Encode(), status.Encode(), named.Encode(), denies.Encode()} {
 		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
 		messages = append(messages, value, value[:len(value)-1])
-		with(0x58, 5)                               // a kind of a transition, unpacked
-		with(0x38, 5)                               // of a status
-		with(0x5a, 3, 0xff, 0x01, 99)               // kinds from the future, packed
-		with(0x3a, 3, 0xff, 0x01, 99)               //
-		with(0x5a, 1, 0x80)                         // ends within a varint
-		with(0x20, 0x83, 0x00)                      // over-long
-		with(0x20, 0x83, 0x80, 0x80, 0x80, 0x10)    // beyond 32 bits
-		with(0x72, 1, 'x')                          // another policy: the later counts
-		with(0x72, 1, 0xff)                         // no UTF-8
-		with(0x12, 1, 0xff)                         //
+		with(0x58, 5)                            // a kind of a transition, unpacked
+		with(0x38, 5)                            // of a status
+		with(0x5a, 3, 0xff, 0x01, 99)            // kinds from the future, packed
+		with(0x3a, 3, 0xff, 0x01, 99)            //
+		with(0x5a, 1, 0x80)                      // ends within a varint
+		with(0x20, 0x83, 0x00)                   // over-long
+		with(0x20, 0x83, 0x80, 0x80, 0x80, 0x10) // beyond 32 bits
+		with(0x72, 1, 'x')                       // another policy: the later counts
+		with(0x72, 1, 0xff)                      // no UTF-8
+		with(0x12, 1, 0xff)                      //
+		with(0xfa, 0x01, 0)                      // denies nobody, or nobody else
+		with(0xfa, 0x01, 1, 0xff)                // no denies
+		with(0xfa, 0x01, 9, 9, 1, 0, 0, 0, 0, 0, 0, 0)
 		with(0x10, 9)                               // wrong type
 		with(0x1a, 1, 9)                            //
 		with(0xfa, 0x3e, 1, 'x')                    // from the future

@@ -9,7 +9,7 @@ import (
 )
 
 // Override is what a user asks to be shown as, and what others learn of when the user was last here. The zero value is
-// neither. One without a State has LastSeen alone.
+// neither. One without a State has LastSeen and Audience alone.
 type Override struct {
 	State OverrideState
 	Until Millis // log time at which it ends by itself; 0: never
@@ -20,6 +20,9 @@ type Override struct {
 	Hides bool
 	// LastSeen is 0, SeenCoarsely or SeenNever, and in transitions SeenByPolicy. It stays when the override ends.
 	LastSeen LastSeen
+	// Audience is the version of the user's newest transition with Denies; 0: the user has never denied anybody. It stays
+	// when the override ends.
+	Audience Version
 }
 
 // MaxNote bounds the note of an override, in bytes.
@@ -43,20 +46,23 @@ func (o Override) Asked() *AskedOverride {
 // Check returns why nobody may ask for o, a *FieldError; nil: one may.
 func (o Override) Check() error { return o.check("") }
 
-// ForOthers is what others know of o: that the user does not want to be disturbed, and LastSeen.
+// ForOthers is what others know of o: that the user does not want to be disturbed, and what stays of it.
 func (o Override) ForOthers() Override {
-	others := Override{LastSeen: o.LastSeen}
+	others := o.Staying()
 	if o.State == DoNotDisturb {
 		others.State = DoNotDisturb
 	}
 	return others
 }
 
+// Staying is what stays of o when the override ends.
+func (o Override) Staying() Override { return Override{LastSeen: o.LastSeen, Audience: o.Audience} }
+
 // HideOverride leaves of t what others may know of the override, and so not what the state is without it.
 func (t *Transition) HideOverride() {
 	if t.Override.State == SetAway && t.From == t.To {
 		switch t.Cause {
-		case VisibilityChange, OverrideSet, DeviceEvicted, LastSeenSet:
+		case VisibilityChange, OverrideSet, DeviceEvicted, LastSeenSet, AudienceSet:
 		default:
 			t.Cause = DevicesChanged
 		}
@@ -109,6 +115,8 @@ func (o Override) checkPublished() error {
 		return Invalid("automatic", "must be a state, and goes with away")
 	case o.Hides && o.State != Invisible:
 		return Invalid("override_hides", "goes with invisible")
+	case o.Audience < 0:
+		return Invalid("audience_version", "must not be negative")
 	case o.LastSeen < 0 || o.LastSeen > SeenNever:
 		return Invalid("last_seen", "must be POLICY, COARSE or NEVER, or unspecified")
 	}
@@ -127,6 +135,7 @@ func (o *Override) walk(c *codec, n protowire.Number) {
 	number(c, n+3, &o.Automatic)
 	c.flag(n+4, &o.Hides)
 	number(c, n+5, &o.LastSeen)
+	number(c, n+6, &o.Audience)
 }
 
 // overrideText is an override in JSON.
@@ -137,6 +146,7 @@ type overrideText struct {
 	Automatic string `json:"automatic,omitempty"`
 	Hides     bool   `json:"hides,omitempty"`
 	LastSeen  string `json:"last_seen,omitempty"`
+	Audience  int64  `json:"audience,omitempty,string"`
 }
 
 // Text is o in JSON, for stores; empty: none.
@@ -144,7 +154,8 @@ func (o Override) Text() string {
 	if o == (Override{}) {
 		return ""
 	}
-	text := overrideText{State: OverrideWord(o.State), Until: o.Until, Note: o.Note, Hides: o.Hides}
+	text := overrideText{State: OverrideWord(o.State), Until: o.Until, Note: o.Note, Hides: o.Hides,
+		Audience: int64(o.Audience)}
 	if o.LastSeen != 0 {
 		text.LastSeen = LastSeenWord(o.LastSeen)
 	}
@@ -170,6 +181,6 @@ func OverrideOf(stored string) (o Override, err error) {
 	if err == nil && text.LastSeen != "" {
 		o.LastSeen, err = parseWord[LastSeen](lastSeenWords, "override.last_seen", text.LastSeen)
 	}
-	o.Until, o.Note, o.Hides = text.Until, text.Note, text.Hides
+	o.Until, o.Note, o.Hides, o.Audience = text.Until, text.Note, text.Hides, Version(text.Audience)
 	return o, err
 }

@@ -11,6 +11,7 @@ func TestOverridesAreStoredAsTheyAre(t *testing.T) {
 		`{"state":"invisible","hides":true}`:                                      {State: Invisible, Hides: true},
 		`{"last_seen":"never"}`:                                                   {LastSeen: SeenNever},
 		`{"state":"dnd","last_seen":"coarse"}`:                                    {State: DoNotDisturb, LastSeen: SeenCoarsely},
+		`{"audience":"9223372036854775807"}`:                                      {Audience: 1<<63 - 1},
 	} {
 		if got, err := OverrideOf(o.Text()); o.Text() != want || err != nil || got != o {
 			t.Errorf("%+v is stored as %s and read as %+v, %v", o, o.Text(), got, err)
@@ -34,6 +35,7 @@ func TestOthersLearnOfAnOverrideOnlyWhoDoesNotWantToBeDisturbed(t *testing.T) {
 		"set away":         {OverrideSet, OverrideSet, Override{State: SetAway, Automatic: Online}, Override{}},
 		"comes, set away":  {ActiveAgain, DevicesChanged, Override{State: SetAway, Automatic: Online}, Override{}},
 		"shows, set away":  {VisibilityChange, VisibilityChange, Override{State: SetAway, Automatic: Online}, Override{}},
+		"denies, set away": {AudienceSet, AudienceSet, Override{State: SetAway, Automatic: Online, Audience: 7}, Override{Audience: 7}},
 		"coarse, set away": {LastSeenSet, LastSeenSet, Override{State: SetAway, Automatic: Online, LastSeen: SeenCoarsely}, Override{LastSeen: SeenCoarsely}},
 	} {
 		tr := Transition{From: Away, To: Away, Cause: c.cause, Override: c.over}

@@ -30,6 +30,8 @@ type Presence struct {
 	DND bool `json:"dnd,omitempty"`
 	// Name, if it is set, is shown in place of UserID; see Called.
 	Name *Name `json:"-"`
+	// Audience is Override.Audience: not 0 if the user denies viewers, or did so before.
+	Audience Version `json:"-"`
 }
 
 // Current is what the stores hold of a user: the newest transition, and what is still needed of
@@ -77,7 +79,7 @@ func (c Current) After(t *Transition) Current {
 
 // PresenceOf is how others see c at now. State, times and devices of a hidden user are null.
 func PresenceOf(c Current, staleSince, now Millis) Presence {
-	p := Presence{UserID: c.User, Version: c.Version.String(), StaleSince: staleSince}
+	p := Presence{UserID: c.User, Version: c.Version.String(), StaleSince: staleSince, Audience: c.Override.Audience}
 	if c.Visibility == Nobody {
 		p.Version = c.Hidden.String()
 		return p

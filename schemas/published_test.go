@@ -29,16 +29,17 @@ func keyed[T any](key []byte, decode func(key, value []byte) (T, error)) func([]
 
 func TestTransitionsReadAndWriteAsPublished(t *testing.T) {
 	t.Parallel()
-	plain, leftOut, named, mixed, over, coarse := anyTransition(), anyTransition(), anyTransition(), anyTransition(), anyTransition(), anyTransition()
+	plain, leftOut, named, mixed, over, coarse, denies := anyTransition(), anyTransition(), anyTransition(), anyTransition(), anyTransition(), anyTransition(), anyTransition()
 	over.From, over.Cause, over.Override = Away, OverrideSet, Override{State: SetAway, Until: 1_763_800_000_000, Note: "à table", Automatic: Online}
 	coarse.Cause, coarse.Override.LastSeen = LastSeenSet, SeenCoarsely
+	denies.From, denies.Cause, denies.Denies, denies.Override.Audience, denies.AudienceBefore = Away, AudienceSet, someDenies(), denies.Version, 5
 	mixed.To, mixed.Cause, mixed.Kinds = Online, DevicesChanged, mixed.Kinds.WithActiveOf(SetOfKinds(Web))
 	leftOut.Cause, leftOut.LeftOut, named.Name = DeviceEvicted, 40, ann
 	erased := Transition{User: 42, From: Online, To: Offline, At: 1_763_700_000_000, Cause: Erased, Visibility: Everyone,
 		Version: NewVersion(1, 77, 0), Policy: "0123456789ab", ErasedUntil: 1_766_700_000_000}
 	for name, want := range map[string]*Transition{"transition-v1": &plain, "transition-v1-left-out": &leftOut,
 		"transition-v1-erased": &erased, "transition-v1-named": &named, "transition-v1-active-kinds": &mixed, "transition-v1-override": &over,
-		"transition-v1-last-seen": &coarse} {
+		"transition-v1-last-seen": &coarse, "transition-v1-denies": &denies} {
 		published(t, name, want, want.Encode(), DecodeTransition)
 	}
 	ended := &Transition{User: plain.User, Version: plain.Version, At: plain.At}
@@ -74,6 +75,7 @@ func TestStatusesReadAndWriteAsPublished(t *testing.T) {
 			Kinds: SetOfKinds(Mobile, Desktop).WithActiveOf(SetOfKinds(Desktop))},
 		"status-v1-invisible": {User: 42, State: Offline, Visibility: Nobody, Version: NewVersion(1, 77, 0), Override: Override{State: Invisible, Hides: true}},
 		"status-v1-last-seen": {User: 42, State: Offline, Visibility: Everyone, Version: NewVersion(1, 77, 0), Override: Override{LastSeen: SeenNever}},
+		"status-v1-denies":    {User: 42, State: Offline, Visibility: Everyone, Version: NewVersion(1, 77, 0), Override: Override{Audience: NewVersion(1, 77, 0)}},
 		"status-v1-named": {User: 42, State: Online, Visibility: Everyone, Version: NewVersion(1, 77, 0), Since: 5, LastSeen: 6,
 			LastActive: 7, Name: Name{Text: "ann"}},
 	} {

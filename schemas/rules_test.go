@@ -27,6 +27,7 @@ type contents struct {
 	VisibilityName                    Name
 	Override                          *Override
 	LastSeen                          LastSeen
+	Denies                            Denies
 	Policy                            *Policy
 	TenantPolicy                      *TenantPolicy
 	Beats                             []Beat
@@ -86,12 +87,13 @@ func byGenerated(value []byte) (contents, bool) {
 	var over *Override
 	if v := m.Visibility; v != nil {
 		one := 0
-		for _, is := range []bool{v.Override != nil, v.Visibility != 0, v.LastSeen != 0} {
+		for _, is := range []bool{v.Override != nil, v.Visibility != 0, v.LastSeen != 0, v.Denies != nil} {
 			if is {
 				one++
 			}
 		}
-		ok = ok && v.UserId > 0 && one == 1 && v.Visibility >= 0 && v.Visibility <= Nobody && v.LastSeen >= 0 && v.LastSeen <= SeenNever
+		ok = ok && v.UserId > 0 && one == 1 && v.Visibility >= 0 && v.Visibility <= Nobody && v.LastSeen >= 0 && v.LastSeen <= SeenNever &&
+			(v.Denies == nil || deniesByGenerated(v.Denies, v.UserId))
 		if o := v.Override; o != nil {
 			over = &Override{State: o.State, Until: Millis(o.UntilMs), Note: o.Note}
 			ok = ok && o.State >= 0 && o.State <= Invisible && o.UntilMs >= 0 && o.UntilMs <= maxMillis && len(o.Note) <= MaxNote &&
@@ -125,7 +127,7 @@ func byGenerated(value []byte) (contents, bool) {
 		Begins: m.ReplacementBegins, Ends: m.ReplacementEnds, Leased: m.Leased, LeaseEnded: Millis(m.LeaseEndedMs),
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce, TenantPolicy: ofTenant,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
-		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Override: over, LastSeen: m.Visibility.GetLastSeen(), Names: names}
+		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Override: over, LastSeen: m.Visibility.GetLastSeen(), Denies: Denies(encode(m.Visibility.GetDenies())), Names: names}
 	for i := range m.UserId {
 		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
 		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && int(m.DeviceKind[i]) <= len(Kinds) {
@@ -172,6 +174,8 @@ func beforeTheMAC(value []byte) ([]byte, bool) {
 // usedFor are frames that a Frame was used for before.
 var usedFor = [][]byte{AppendErasure(nil, 42, Name{"acme", "a"}, 7, 5, true), AppendVisibility(nil, 42, Nobody), AppendOverride(nil, 42, Override{State: SetAway, Until: 7}, Name{}),
 	AppendLastSeen(nil, 42, SeenNever, Name{}),
+	AppendDenies(nil, 42, someDenies(), Name{}),
+	encode(&pb.Frame{Version: 1, Visibility: &pb.VisibilityChange{UserId: 42, Denies: &pb.Denies{Add: []int64{3, 2}}}}),
 	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, LeaseEnded: 1}, nil),
 	AppendFrame(nil, FrameHead{Gateway: "g", GatewayEpoch: 1, Leased: true}, nil),
 	AppendPolicy(nil, DefaultPolicy()), AppendTenantPolicy(nil, TenantPolicy{Tenant: "acme"}), encode(&pb.Frame{Version: 1, GatewayId: "g", GatewayEpochMs: 1, Sequence: 1, UserId: []int64{1}, DeviceId: []uint32{1}, DeviceKind: []pb.DeviceKind{1},
@@ -192,7 +196,7 @@ func byHand(value []byte) (contents, error) {
 		Leased: f.Leased, LeaseEnded: f.LeaseEnded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility,
 		Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
-		VisibilityName: f.VisibilityName, Override: f.Override, LastSeen: f.LastSeen,
+		VisibilityName: f.VisibilityName, Override: f.Override, LastSeen: f.LastSeen, Denies: f.Denies,
 		KeyID: string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed), SealedAt: f.SealedAt}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {

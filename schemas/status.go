@@ -38,7 +38,7 @@ type Status struct {
 	Override Override
 }
 
-var statusForm = form{last: 24, kinds: [2]protowire.Number{7, 18}, texts: 1<<15 | 1<<16 | 1<<21}
+var statusForm = form{last: 25, kinds: [2]protowire.Number{7, 18}, texts: 1<<15 | 1<<16 | 1<<21}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {

@@ -36,12 +36,17 @@ type Transition struct {
 	// Override is what the user asks to be shown as from this transition on. From and To are what others see. Its LastSeen
 	// is limited by the policy.
 	Override Override
+	// Denies is set with the cause AudienceSet, unless others than the user get the transition; AudienceBefore is
+	// Override.Audience before it.
+	Denies         Denies
+	AudienceBefore Version
 }
 
 // EventID is the permanent id of the transition.
 func (t *Transition) EventID() ksuid.KSUID { return EventID(t.User, t.Version, t.At) }
 
-var transitionForm = form{last: 29, kinds: [2]protowire.Number{11, 23}, texts: 1<<2 | 1<<14 | 1<<21 | 1<<22 | 1<<26}
+var transitionForm = form{last: 32, kinds: [2]protowire.Number{11, 23}, message: 31,
+	texts: 1<<2 | 1<<14 | 1<<21 | 1<<22 | 1<<26 | 1<<31}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto, but for the
 // version (1) and the event id (2).
@@ -67,6 +72,8 @@ func (t *Transition) walk(c *codec) {
 	c.name(21, &t.Name)
 	c.activeKinds(23, &t.Kinds)
 	t.Override.walk(c, 24)
+	c.denies(31, &t.Denies)
+	number(c, 32, &t.AudienceBefore)
 }
 
 // Encode is the value of the transition's record. Its key is User.Key().
@@ -126,11 +133,20 @@ func (t *Transition) check() error {
 		return Invalid("from", "unknown state "+strconv.Itoa(int(t.From)))
 	case t.To < Offline || t.To > Online:
 		return Invalid("to", "unknown state "+strconv.Itoa(int(t.To)))
+	case t.Denies != "" && t.Cause != AudienceSet:
+		return Invalid("denies", "goes with the cause AUDIENCE")
+	case t.Denies != "" && (t.AudienceBefore < 0 || t.Override.Audience <= t.AudienceBefore):
+		return Invalid("audience_version_before", "must be below audience_version")
 	case t.Cause == Erased && (t.ErasedUntil < 1 || t.ErasedUntil > maxMillis):
 		return Invalid("erased_until_ms", millisRange)
 	}
 	if err := t.Override.checkPublished(); err != nil {
 		return err
+	}
+	if t.Denies != "" {
+		if err := t.Denies.check("denies", t.User); err != nil {
+			return err
+		}
 	}
 	return t.Name.checkOptional()
 }
@@ -158,7 +174,11 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...).WithActiveOf(SetOfKinds(m.ActiveKinds...)),
 		Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId, LeftOut: m.LeftOut,
 		ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{m.Tenant, m.Name},
-		Override: Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen},
+		Override: Override{m.Override, Millis(m.OverrideUntilMs), m.OverrideNote, m.Automatic, m.OverrideHides, m.LastSeen,
+			Version(m.AudienceVersion)}, AudienceBefore: Version(m.AudienceVersionBefore),
+	}
+	if m.Denies != nil {
+		t.Denies = canonicalDenies(m.Denies)
 	}
 	return t, t.check()
 }

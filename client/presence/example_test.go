@@ -103,6 +103,24 @@ func ExampleClient_SetAudience() {
 	// true within_a_week <nil>
 }
 
+// A user looks hidden to two viewers.
+func ExampleClient_Deny() {
+	c, end := begin(map[string]string{
+		`/presence/users/1/audience/deny {"add":["2","3"]}`: `{}`,
+		`/presence/users/1/audience/deny?limit=2&user_id=1`: `{"deny":[{"user_id":"2","since":"2026-11-28T10:00:00Z"},{"user_id":"3","since":"2026-11-28T10:00:00Z"}],"next":null}`,
+	})
+	defer end()
+
+	fmt.Println(c.Deny(context.Background(), "1", []string{"2", "3"}, nil))
+	for denial, err := range c.Denied(context.Background(), "1") {
+		fmt.Println(denial.UserID, denial.Since, err)
+	}
+	// Output:
+	// <nil>
+	// 2 2026-11-28T10:00:00.000Z <nil>
+	// 3 2026-11-28T10:00:00.000Z <nil>
+}
+
 // A user asks not to be disturbed for an hour, and to be shown as away for good.
 func ExampleClient_SetOverride() {
 	c, end := begin(map[string]string{

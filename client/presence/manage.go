@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -39,13 +41,13 @@ type Audience struct {
 
 // SetAudience sets what a has; what is "" stays as it is.
 func (c *Client) SetAudience(ctx context.Context, user string, a Audience) error {
-	return c.set(ctx, user, "audience", a)
+	return c.set(ctx, http.MethodPut, user, "audience", "/audience", a)
 }
 
-func (c *Client) set(ctx context.Context, user, what string, to any) error {
+func (c *Client) set(ctx context.Context, method, user, what, rest string, to any) error {
 	body, err := json.Marshal(to)
 	if err == nil {
-		err = c.one(ctx, http.MethodPut, user, "/"+what, body, new(struct{}))
+		err = c.one(ctx, method, user, rest, body, new(struct{}))
 	}
 	if err != nil {
 		return fmt.Errorf("setting the %s of user %q: %w", what, user, err)
@@ -61,12 +63,54 @@ func (c *Client) Audience(ctx context.Context, user string) (a Audience, err err
 	return a, nil
 }
 
+// Deny makes a user look hidden to the viewers of add, and not any more to those of remove: at most schemas.MaxDenies
+// in all. A change by which the user would deny more than schemas.MaxDenied is dropped: Denied shows who is denied.
+func (c *Client) Deny(ctx context.Context, user string, add, remove []string) error {
+	return c.set(ctx, http.MethodPost, user, "denied viewers", "/audience/deny", struct {
+		Add    []string `json:"add,omitempty"`
+		Remove []string `json:"remove,omitempty"`
+	}{add, remove})
+}
+
+// Denial is a viewer to whom a user looks hidden.
+type Denial struct {
+	UserID string         `json:"user_id"`
+	Since  schemas.Millis `json:"since"`
+}
+
+// Denied yields the viewers whom a user denies: none if there is a token that is neither the user's nor an
+// administrator's. It follows Deny within a second, and reads one page after the other. An error is the last element.
+func (c *Client) Denied(ctx context.Context, user string) iter.Seq2[Denial, error] {
+	return func(yield func(Denial, error) bool) {
+		query := url.Values{"limit": {strconv.Itoa(c.config.PageSize)}}
+		for {
+			var page struct {
+				Deny []Denial `json:"deny"`
+				Next *string  `json:"next"`
+			}
+			if err := c.some(ctx, http.MethodGet, user, "/audience/deny", query, nil, &page); err != nil {
+				yield(Denial{}, fmt.Errorf("reading whom user %q denies: %w", user, err))
+				return
+			}
+			for _, denial := range page.Deny {
+				if !yield(denial, nil) {
+					return
+				}
+			}
+			if page.Next == nil {
+				return
+			}
+			query.Set("after", *page.Next)
+		}
+	}
+}
+
 // Override is what a user asks to be shown as: DND, Away or Invisible, with an end or without.
 type Override = schemas.AskedOverride
 
 // SetOverride shows a user as o says, in place of the override before.
 func (c *Client) SetOverride(ctx context.Context, user string, o Override) error {
-	return c.set(ctx, user, "override", o)
+	return c.set(ctx, http.MethodPut, user, "override", "/override", o)
 }
 
 // EndOverride ends the override of a user, if there is one.

@@ -43,6 +43,7 @@ func TestUsersAreHiddenOverriddenErasedAndExportedAtTheirPaths(t *testing.T) {
 	var exported strings.Builder
 	err = errors.Join(eraseErr, eraseIDErr,
 		c.SetAudience(t.Context(), "7", Audience{Base: Nobody}), acme.SetAudience(t.Context(), "a/b", Audience{Everyone, Coarse}),
+		c.Deny(t.Context(), "7", []string{"2", "3"}, nil), acme.Deny(t.Context(), "a/b", []string{"c, d"}, []string{"e"}),
 		c.SetOverride(t.Context(), "7", Override{State: DND, Until: 1_795_168_800_000, Note: `"lunch"`}), acme.SetOverride(t.Context(), "a/b", Override{State: Away}),
 		c.EndOverride(t.Context(), "7"), acme.EndOverride(t.Context(), "a/b"),
 		c.Export(t.Context(), "7", &exported), acme.Export(t.Context(), "a/b", &exported))
@@ -51,6 +52,8 @@ func TestUsersAreHiddenOverriddenErasedAndExportedAtTheirPaths(t *testing.T) {
 		"DELETE /presence/users/7  Bearer T",
 		`PUT /presence/users/7/audience {"base":"nobody"} Bearer T`,
 		`PUT /presence/users/a%2Fb/audience?tenant=t {"base":"everyone","last_seen":"coarse"} Bearer T`,
+		`POST /presence/users/7/audience/deny {"add":["2","3"]} Bearer T`,
+		`POST /presence/users/a%2Fb/audience/deny?tenant=t {"add":["c, d"],"remove":["e"]} Bearer T`,
 		`PUT /presence/users/7/override {"state":"dnd","until":"2026-11-20T10:00:00.000Z","note":"\"lunch\""} Bearer T`,
 		`PUT /presence/users/a%2Fb/override?tenant=t {"state":"away"} Bearer T`,
 		"DELETE /presence/users/7/override  Bearer T",
@@ -84,6 +87,13 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 	for _, do := range []func(context.Context) error{
 		func(ctx context.Context) error { return c.SetAudience(ctx, "7", Audience{LastSeen: Never}) },
 		func(ctx context.Context) error { _, err := c.Audience(ctx, "7"); return err },
+		func(ctx context.Context) error { return c.Deny(ctx, "7", nil, []string{"8"}) },
+		func(ctx context.Context) error {
+			for _, err := range c.Denied(ctx, "7") {
+				return err
+			}
+			return nil
+		},
 		func(ctx context.Context) error { return c.SetOverride(ctx, "7", Override{State: DND}) },
 		func(ctx context.Context) error { return c.EndOverride(ctx, "7") },
 		func(ctx context.Context) error { _, err := c.Override(ctx, "7"); return err },
@@ -98,7 +108,7 @@ func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
 	if _, err := c.Erase(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "user: must be") {
 		t.Errorf("nobody was erased: %v", err)
 	}
-	if asked != 7 {
-		t.Errorf("%d requests, want 7", asked)
+	if asked != 9 {
+		t.Errorf("%d requests, want 9", asked)
 	}
 }

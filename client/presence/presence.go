@@ -243,10 +243,14 @@ func (c *Client) pathOf(user, rest string, query url.Values) string {
 
 // one asks an endpoint about a user. Without a name the path would be that of another one.
 func (c *Client) one(ctx context.Context, method, user, rest string, body []byte, to any) error {
+	return c.some(ctx, method, user, rest, url.Values{}, body, to)
+}
+
+// some is one with parameters.
+func (c *Client) some(ctx context.Context, method, user, rest string, query url.Values, body []byte, to any) error {
 	if err := schemas.CheckName("user", user); err != nil {
 		return err
 	}
-	query := url.Values{}
 	if c.config.HTTP.Token == nil && method == http.MethodGet && rest != "" {
 		query.Set("user_id", user) // without a token the request says who reads what is the user's own
 	}

@@ -18,15 +18,17 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	t.Parallel()
 	const ann = `{"user_id":"ann, née/7","tenant":"acme","state":"away","devices":["web"],"version":"7"}`
 	answers := map[string]string{
-		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7","bob"]}`:                          `{"ann, née/7":"away","bob":null}`,
-		`POST /presence/batch?tenant=acme&unsure=mark {"user_ids":["bob"]}`:                           `{"bob":"unsure"}`,
-		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7"],"detail":true}`:                  `{"users":[` + ann + `]}`,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7?tenant=acme `:                                      ann,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/audience?tenant=acme&user_id=ann%2C+n%C3%A9e%2F7 `: `{"base":"everyone","last_seen":"coarse"}`,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?limit=100&tenant=acme `:                    `{"changes":[{"to":"away"}],"next_cursor":"x"}`,
-		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?cursor=x&limit=100&tenant=acme `:           `{"changes":[{"to":"online"}],"next_cursor":null}`,
-		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"]}`:                              `{"resync":true,"reason":"start","users":[` + ann + `],"cursor":"c"}`,
-		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"],"since":"c"}`:                  `{"resync":false,"changes":[` + ann + `],"cursor":"d","more":true}`,
+		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7","bob"]}`:                                                 `{"ann, née/7":"away","bob":null}`,
+		`POST /presence/batch?tenant=acme&unsure=mark {"user_ids":["bob"]}`:                                                  `{"bob":"unsure"}`,
+		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7"],"detail":true}`:                                         `{"users":[` + ann + `]}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7?tenant=acme `:                                                             ann,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/audience?tenant=acme&user_id=ann%2C+n%C3%A9e%2F7 `:                        `{"base":"everyone","last_seen":"coarse"}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/audience/deny?limit=100&tenant=acme&user_id=ann%2C+n%C3%A9e%2F7 `:         `{"user_id":"ann, née/7","deny":[{"user_id":"bob","tenant":"acme","since":"2026-11-20T10:00:00.000Z"}],"next":"x"}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/audience/deny?after=x&limit=100&tenant=acme&user_id=ann%2C+n%C3%A9e%2F7 `: `{"user_id":"ann, née/7","deny":[{"user_id":"cid","since":"2026-11-20T10:00:00.000Z"}],"next":null}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?limit=100&tenant=acme `:                                           `{"changes":[{"to":"away"}],"next_cursor":"x"}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?cursor=x&limit=100&tenant=acme `:                                  `{"changes":[{"to":"online"}],"next_cursor":null}`,
+		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"]}`:                                                     `{"resync":true,"reason":"start","users":[` + ann + `],"cursor":"c"}`,
+		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"],"since":"c"}`:                                         `{"resync":false,"changes":[` + ann + `],"cursor":"d","more":true}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -63,6 +65,14 @@ func TestUsersAreReadByNameWithinTheTenant(t *testing.T) {
 	is("alone", one)
 	if a, err := c.Audience(t.Context(), user); err != nil || a != (presence.Audience{Base: presence.Everyone, LastSeen: presence.Coarse}) {
 		t.Error(a, err)
+	}
+	var denied []presence.Denial
+	for denial, err := range c.Denied(t.Context(), user) {
+		must.Do(t, err)
+		denied = append(denied, denial)
+	}
+	if at := schemas.Millis(1_795_168_800_000); !slices.Equal(denied, []presence.Denial{{UserID: "bob", Since: at}, {UserID: "cid", Since: at}}) {
+		t.Errorf("the denied are %+v", denied)
 	}
 	var history []string
 	for change, err := range c.History(t.Context(), user, presence.Range{}) {

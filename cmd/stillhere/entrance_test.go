@@ -23,13 +23,14 @@ func TestTheChartLeadsWritesOfAUserToIngest(t *testing.T) {
 	for _, user := range []string{"7", "users/7", "users/batch", "users/users", "users/a%2Fb", "a%2Fb"} {
 		path := "/presence/" + user
 		for _, write := range [][2]string{{http.MethodPut, path + "/visibility"}, {http.MethodPut, path + "/audience"},
-			{http.MethodPut, path + "/override"}, {http.MethodDelete, path + "/override"}, {http.MethodDelete, path}} {
+			{http.MethodPut, path + "/override"}, {http.MethodDelete, path + "/override"}, {http.MethodDelete, path},
+			{http.MethodPost, path + "/audience/deny"}} {
 			if !toIngest(write[0], write[1]) {
 				t.Errorf("%s %s is led to the role api, which answers 405", write[0], write[1])
 			}
 		}
 		for _, other := range [][2]string{{http.MethodPut, path + "/followers/8"}, {http.MethodDelete, path + "/followers/8"}, {http.MethodGet, path},
-			{http.MethodGet, path + "/audience"}} {
+			{http.MethodGet, path + "/audience"}, {http.MethodGet, path + "/audience/deny"}} {
 			if toIngest(other[0], other[1]) {
 				t.Errorf("%s %s is led to the role ingest", other[0], other[1])
 			}

@@ -19,7 +19,7 @@ func TestFaultsNameWhatWasTypedAndWhereTheCommandIsExplained(t *testing.T) {
 		"beat 0 --ids int":             "stillhere: <user>: must be between 1 and 9223372036854775807; with --ids text users have names",
 		"asof now ann":                 `stillhere: user "ann": must be between 1 and 9223372036854775807; with --ids text users have names`,
 		"replay --state on":            `stillhere: --state: must be one of offline away online, is "on"`,
-		"replay --cause why":           `last_seen, is "why"`,
+		"replay --cause why":           `audience, is "why"`,
 		"explain":                      "stillhere: <event-id>: must be given, or a user and --at",
 		"explain 1 --at soon":          `stillhere: --at: "soon" is no time`,
 		"explain --at now":             "stillhere: --at: the user must be given",

@@ -15,7 +15,7 @@ type graphFollowers struct {
 	graphStore
 	User  string `arg:"" help:"The user who is followed."`
 	Limit int64  `help:"Maximum number to print; 0: all." default:"0"`
-	Count bool   `help:"Print only the number of followers."`
+	Table string `help:"What to print: ${enum}." enum:"followers,count" default:"followers" env:"-"`
 	linesFlag
 }
 
@@ -26,7 +26,7 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.Count {
+		if c.Table == "count" {
 			n, err := store.Count(ctx, user)
 			if err != nil {
 				return err

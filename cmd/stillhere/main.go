@@ -46,7 +46,7 @@ type commands struct {
 	Get     getCommand     `cmd:"" group:"Users:" help:"Print the presence of users now, or as it changes."`
 	History historyCommand `cmd:"" group:"Users:" help:"Print the changes of a user, newest first."`
 
-	Audience audienceCommand `cmd:"" group:"Users:" help:"Set or print to whom users are shown, and what others learn of when they were last here."`
+	Audience audienceCommand `cmd:"" group:"Users:" help:"Set or print to whom users are shown, whom they deny, and what others learn of when they were last here."`
 	Override overrideCommand `cmd:"" group:"Users:" help:"Show users as not to be disturbed, away or invisible, until an end or without one."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`

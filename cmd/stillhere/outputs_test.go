@@ -63,7 +63,7 @@ func TestOutputsAreAsTheyWere(t *testing.T) {
 		{"plan", "table jsonl csv helm-values -", strings.Fields("plan --users 5M"), nil},
 		{"topics acls", all + " commands -", strings.Fields("topics acls --role gateway --principal User:g"), nil},
 		{"graph followers", all + " -", strings.Fields("graph followers 1"), []string{"--sqlite", graph}},
-		{"graph followers count", all + " -", strings.Fields("graph followers 1 --count"), []string{"--sqlite", graph}},
+		{"graph followers count", all + " -", strings.Fields("graph followers 1 --table count"), []string{"--sqlite", graph}},
 		{"identity of names", all + " -", []string{"identity", "ann", `née "O'Neil"`}, textFlags(t, identity.Key{1})[2:]},
 	} {
 		var got strings.Builder

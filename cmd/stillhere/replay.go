@@ -23,7 +23,7 @@ type replayCommand struct {
 	From   string   `help:"Start: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d, 10m ago, Unix milliseconds; or an offset of the topic, with --partition. Default: the oldest change." env:"-" group:"What:"`
 	To     string   `help:"End (exclusive), an instant or an offset. Default: the current end." env:"-" group:"What:"`
 	State  []string `help:"Include only changes to these states: online, away, offline." env:"-" group:"What:"`
-	Cause  []string `help:"Include only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility, gateway_drained, device_evicted, erased, override_set, override_over, last_seen." env:"-" group:"What:"`
+	Cause  []string `help:"Include only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility, gateway_drained, device_evicted, erased, override_set, override_over, last_seen, audience." env:"-" group:"What:"`
 	Follow bool     `help:"Continue with new changes until interrupted." env:"-" group:"What:"`
 	Source string   `help:"Source: ${enum}. auto: the topic, and the store for changes that retention has removed from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
 	Resume bool     `help:"Resume after the complete files of an interrupted replay with the same flags; with --rotate-every, --rotate-size or --partition-by." env:"-" group:"Output:"`

@@ -154,6 +154,12 @@ export interface Audience {
   last_seen: keyof typeof lastSeens | null;
 }
 
+/** A page of the viewers to whom a user looks hidden; null: the token may not know. */
+export interface Denied {
+  deny: { user_id: string; since: string }[] | null;
+  next: string | null;
+}
+
 /** What others may learn of last seen, in words. */
 export const lastSeens = { exact: "exactly", coarse: "coarsely, in words", never: "never" } as const;
 

@@ -71,6 +71,8 @@ export class Fake {
   /** What users show of last seen, unless all. */
   lastSeen = new Map();
   overrides = new Map();
+  /** Whom users deny. */
+  denied = new Map();
   erased = new Set();
   dropped = 0;
   /** The tenant of the token; null: none. */
@@ -555,6 +557,23 @@ export class Fake {
       }
       const base = this.hidden.has(user) ? "nobody" : "everyone";
       return this.#json(answer, { user_id: user, base, last_seen: this.lastSeen.get(user) ?? "exact" });
+    }
+    if (rest === "/audience/deny") {
+      const denied = this.denied.get(user) ?? new Set();
+      if (method === "POST") {
+        const { add = [], remove = [] } = JSON.parse(body);
+        this.writes.push([{ add, remove }, user]);
+        for (const viewer of add) denied.add(viewer);
+        for (const viewer of remove) denied.delete(viewer);
+        this.denied.set(user, denied);
+        return this.#json(answer, { user_id: user, add, remove });
+      }
+      const [all, limit] = [[...denied].sort(), Number(query.get("limit"))];
+      return this.#json(answer, {
+        user_id: user,
+        deny: all.slice(0, limit).map((user_id) => ({ user_id, since: iso(this.began) })),
+        next: all.length > limit ? all[limit - 1] : null,
+      });
     }
     if (rest === "/override") {
       if (method !== "GET") this.writes.push([method === "PUT" ? JSON.parse(body) : "override over", user]);

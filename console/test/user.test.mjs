@@ -55,7 +55,7 @@ test("the way back goes back to the tenant too", () =>
 test("an observer is offered no acts, and asks for nothing that needs more", () =>
   withFake({ acts: false }, "#/users/1007?event=e1", async (page, fake) => {
     await page.locator(".history tbody tr").first().waitFor();
-    for (const name of [/^(Hide|Show|Set last seen|Override|Export|Erase)$/, /^Why/])
+    for (const name of [/^(Hide|Show|Set last seen|Set denied viewers|Override|Export|Erase)$/, /^Why/])
       assert.equal(await page.getByRole("button", { name }).count(), 0, String(name));
     assert.deepEqual(await page.locator("nav li a").allInnerTexts(), ["Now\n1", "Users\n2", "Feed\n3", "What if\n4"]);
     assert.deepEqual(
@@ -117,6 +117,30 @@ test("last seen is set, and an observer sees words in place of times", () =>
     await page.locator(".facts div", { hasText: "Since" }).getByText("not shown").waitFor();
     await page.locator("[role=gridcell].n", { hasText: "recently" }).waitFor();
     assert.equal(await page.locator(".facts div", { hasText: "Shows last seen" }).count(), 0);
+  }));
+
+test("viewers are denied and allowed again, and listed", () =>
+  withFake({}, "", async (page, fake) => {
+    const user = fake.nameOf(3);
+    fake.denied.set(user, new Set(Array.from({ length: 100 }, (_, i) => String(5000 + i))));
+    await page.goto(`${fake.url}/console/#/users/${user}`);
+    const facts = page.locator(".facts div", { hasText: "Denied viewers" });
+    const names = page.locator(".panel", { has: facts }).locator(".followers").last().locator("a");
+    await facts.getByText("100", { exact: true }).waitFor();
+    assert.equal(await names.count(), 20);
+    for (const [change, writes, count] of [
+      ["add", { add: ["4999"], remove: [] }, "more than 100"],
+      ["remove", { add: [], remove: ["4999"] }, "100"],
+    ]) {
+      await page.getByRole("button", { name: "Set denied viewers", exact: true }).click();
+      await page.getByLabel("Viewer", { exact: true }).fill("4999");
+      await page.locator("dialog select").selectOption(change);
+      await page.getByRole("button", { name: `Set denied viewers ${user}` }).click();
+      await page.locator("dialog").waitFor({ state: "detached" });
+      await facts.getByText(count, { exact: true }).waitFor();
+      assert.deepEqual(fake.writes.at(-1), [writes, user]);
+      assert.equal(await names.first().innerText(), change === "add" ? "4999" : "5000");
+    }
   }));
 
 test("every link keeps the tenant", () =>

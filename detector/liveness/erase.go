@@ -17,6 +17,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	}
 	delete(m.tenants.named, id)
 	delete(m.overrides, id)
+	delete(m.denied, id)
 	u.reset(id)
 	u.since = at // of whoever comes under this id, nothing lies before it
 	m.use(0)

@@ -88,6 +88,7 @@ type Machine struct {
 	many       slab[*roomy] // users who do not fit in an entry
 	hidden     map[schemas.UserID]hiddenUser
 	overrides  map[schemas.UserID]*schemas.Override
+	denied     map[schemas.UserID]denied
 	privacy    map[schemas.UserID]privacyRecord
 	fading     usersAt // when the next tick looks at a privacy record
 	gateways   gateways
@@ -124,6 +125,7 @@ type Counts struct {
 	Evicted         uint64 // devices beyond max_devices of their users
 	LeftOut         uint64 // changes published later or not at all, because their users changed too often
 	BreakerTrips    uint64
+	DeniesRefused   uint64 // changes of whom a user denies that would have exceeded schemas.MaxDenied
 	NoPlace         uint64 // frames of gateways for which the table had no place
 }
 
@@ -136,7 +138,7 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 		MostDue: MostDue, partition: partition, partitions: partitions, logEpoch: logEpoch,
 		bases: []schemas.EpochBase{{LogEpoch: logEpoch}}, index: newIndex(key),
 		hidden: map[schemas.UserID]hiddenUser{}, privacy: map[schemas.UserID]privacyRecord{}, gateways: newGateways(),
-		overrides: map[schemas.UserID]*schemas.Override{},
+		overrides: map[schemas.UserID]*schemas.Override{}, denied: map[schemas.UserID]denied{},
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policy = schemas.PolicyInForce{Policy: policy}
@@ -304,6 +306,8 @@ func (m *Machine) applyVisibility(f *schemas.Frame) {
 			m.setOverride(u, *f.Override)
 		case f.LastSeen != 0:
 			m.setLastSeen(u, f.LastSeen)
+		case f.Denies != "":
+			m.setDenied(u, f.Denies)
 		default:
 			m.setVisibility(u, f.Visibility)
 		}
@@ -353,7 +357,11 @@ func (m *Machine) Counts() Counts {
 func (m *Machine) Bytes() int {
 	// Reports beyond the second of a user are left out.
 	const perMany, perHidden, perPrivacy, perOverride = 192, 48, 72, 128
-	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes(24) + m.many.bytes(8) + m.many.used*perMany +
+	viewers := 0
+	for _, list := range m.denied {
+		viewers += cap(list.viewers)
+	}
+	return 8*viewers + m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes(24) + m.many.bytes(8) + m.many.used*perMany +
 		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy +
 		len(m.overrides)*perOverride
 }

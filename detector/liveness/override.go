@@ -3,10 +3,10 @@ package liveness
 import "github.com/stillhere/stillhere/schemas"
 
 // An *override* is what a user asks to be shown as, whatever the devices say; see ../DESIGN.md. The rules judge the user
-// as without it, and what is published follows from both. Few users have one. LastSeen is kept in it, too: an override
-// without a state has nothing else.
+// as without it, and what is published follows from both. Few users have one. LastSeen and Audience are kept in it, too:
+// an override without a state has nothing else.
 
-// setOver notes the override of a user; nil: neither an override nor a choice of last seen.
+// setOver notes the override of a user; nil: nothing.
 func (m *Machine) setOver(id schemas.UserID, over *schemas.Override) {
 	if over != nil {
 		m.overrides[id] = over
@@ -25,6 +25,7 @@ func (m *Machine) setOverride(u *user, asked schemas.Override) {
 		return
 	}
 	asked.Hides, asked.LastSeen = asked.State == schemas.Invisible && !hides, valueOf(u.over).LastSeen
+	asked.Audience = valueOf(u.over).Audience
 	m.show(u, p, hides, &asked, m.clock.now, true)
 }
 
@@ -48,7 +49,7 @@ func valueOf(over *schemas.Override) (o schemas.Override) {
 
 // withoutOverride is what stays when the override of u ends.
 func (u *user) withoutOverride() *schemas.Override {
-	return orNone(schemas.Override{LastSeen: valueOf(u.over).LastSeen})
+	return orNone(valueOf(u.over).Staying())
 }
 
 // Many users may have one of these: they share them.

@@ -13,24 +13,14 @@ type change struct {
 // publish emits the transition of u from what was published last to its current state, and its
 // status.
 func (m *Machine) publish(u *user, c change) {
-	u.lastActive = m.touched(u)
-	for i := range u.reports {
-		if r := &u.reports[i]; r.inUse() {
-			u.lastSeen = max(u.lastSeen, m.lastHeard(r))
-		}
-	}
+	m.noteTimes(u)
 	now := u.judged()
 	if turns(&c.was, &now) {
 		u.since = c.at
 	}
-	shown, over := m.shownAt(u.id), now.override()
-	over.LastSeen = max(over.LastSeen, m.mostLastSeen)
-	m.emit(&schemas.Transition{
-		User: u.id, From: c.was.shown(), To: now.shown(), At: c.at, LastSeen: notBefore(shown, u.lastSeen),
-		LastActive: notBefore(shown, u.lastActive), Cause: c.cause,
-		Device: c.device, Kinds: now.shownKinds(), Visibility: visibilityOf(u.hidden), Policy: m.policyID,
-		LeftOut: u.flaps.leftOut, Override: over,
-	})
+	t := m.transition(u, &now, c.at, c.cause)
+	t.From, t.Device, t.LeftOut = c.was.shown(), c.device, u.flaps.leftOut
+	m.emit(&t)
 	switch {
 	case c.was.hidden == u.hidden:
 	case u.hidden:
@@ -41,6 +31,27 @@ func (m *Machine) publish(u *user, c change) {
 	u.flaps.leftOut, u.flaps.publishedAt = 0, c.at
 	u.dirty = true
 	m.settleStatus(u)
+}
+
+// noteTimes notes when u was last seen and active, by its reports.
+func (m *Machine) noteTimes(u *user) {
+	u.lastActive = m.touched(u)
+	for i := range u.reports {
+		if r := &u.reports[i]; r.inUse() {
+			u.lastSeen = max(u.lastSeen, m.lastHeard(r))
+		}
+	}
+}
+
+// transition is that of u to now, without what it was before.
+func (m *Machine) transition(u *user, now *facts, at schemas.Millis, cause schemas.Cause) schemas.Transition {
+	shown, over := m.shownAt(u.id), now.override()
+	over.LastSeen = max(over.LastSeen, m.mostLastSeen)
+	return schemas.Transition{
+		User: u.id, To: now.shown(), At: at, LastSeen: notBefore(shown, u.lastSeen),
+		LastActive: notBefore(shown, u.lastActive), Cause: cause,
+		Kinds: now.shownKinds(), Visibility: visibilityOf(now.hidden), Policy: m.policyID, Override: over,
+	}
 }
 
 // settleStatus writes the status of a dirty user. Of an offline user it first forgets what nothing needs any more.

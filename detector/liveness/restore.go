@@ -62,6 +62,7 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	delete(m.hidden, id)
 	delete(m.privacy, id)
 	delete(m.overrides, id)
+	delete(m.denied, id)
 	if s != nil && s.Override != (schemas.Override{}) {
 		over := s.Override
 		over.Automatic = 0

@@ -290,6 +290,16 @@ func (s walk) absent(m *Machine) {
 		snapshot.Number(s.Codec, user)
 		s.override(over)
 	})
+	snapshot.Table(s.Codec, m.denied, func(user *schemas.UserID, list *denied) {
+		snapshot.Number(s.Codec, user)
+		s.Flag(&list.partial)
+		for i := range s.Length(len(list.viewers)) {
+			if s.Reading {
+				list.viewers = append(list.viewers, 0)
+			}
+			snapshot.Number(s.Codec, &list.viewers[i])
+		}
+	})
 	snapshot.Table(s.Codec, m.privacy, func(user *schemas.UserID, k *privacyRecord) {
 		snapshot.Number(s.Codec, user)
 		snapshot.Number(s.Codec, &k.erased)
@@ -449,6 +459,7 @@ func (s walk) override(over **schemas.Override) {
 	s.Text(&o.Note)
 	s.Flag(&o.Hides)
 	snapshot.Number(s.Codec, &o.LastSeen)
+	snapshot.Number(s.Codec, &o.Audience)
 	if !s.Reading {
 		return
 	}

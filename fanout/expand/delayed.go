@@ -15,13 +15,19 @@ import (
 type delayed struct {
 	recent  map[schemas.UserID]time.Time // the last expansion, if less than a gap ago
 	order   []expanded                   // the same, oldest first
-	waiting map[schemas.UserID]delayedChange
+	waiting map[slot]delayedChange
 	position
 }
 
 type expanded struct {
 	user schemas.UserID
 	at   time.Time
+}
+
+// slot has the newest of a user's transitions that wait, or one with Denies, of which all wait.
+type slot struct {
+	user   schemas.UserID
+	denies int64 // the offset of one with Denies, plus one
 }
 
 // delayedChange is a transition that waits, and its offset.
@@ -40,7 +46,7 @@ const (
 )
 
 func newDelayed() *delayed {
-	return &delayed{recent: map[schemas.UserID]time.Time{}, waiting: map[schemas.UserID]delayedChange{},
+	return &delayed{recent: map[schemas.UserID]time.Time{}, waiting: map[slot]delayedChange{},
 		position: position{pending: map[int64]struct{}{}}}
 }
 
@@ -52,25 +58,40 @@ func (d *delayed) notBefore(user schemas.UserID, now time.Time, gap time.Duratio
 	return time.Time{}
 }
 
+func (w delayedChange) slot() slot {
+	if w.change.Denies != "" {
+		return slot{w.change.User, w.offset + 1}
+	}
+	return slot{user: w.change.User}
+}
+
 // add keeps t until due. It reports whether t replaced an older one.
 func (d *delayed) add(t *schemas.Transition, offset int64, due time.Time) bool {
-	_, older := d.waiting[t.User]
-	d.waiting[t.User] = delayedChange{t, offset, due}
+	w := delayedChange{t, offset, due}
+	_, older := d.waiting[w.slot()]
+	d.waiting[w.slot()] = w
 	return older
 }
 
-// takeDue returns the transitions that are due or above maxDelayed, in the order of the log.
-func (d *delayed) takeDue(now time.Time) []delayedChange {
+// takeDue returns the transitions that are due or above maxDelayed, in the order of the log. Those of a user before the
+// offset in upTo, and before another that is due, are due.
+func (d *delayed) takeDue(now time.Time, upTo map[schemas.UserID]int64) []delayedChange {
 	var due []delayedChange
 	for _, w := range d.waiting {
 		if !now.Before(w.due) {
+			upTo[w.change.User] = max(upTo[w.change.User], w.offset+1)
+		}
+	}
+	waits := func(w delayedChange) bool { return w.offset >= upTo[w.change.User] }
+	for _, w := range d.waiting {
+		if !waits(w) {
 			due = append(due, w)
 		}
 	}
 	if surplus := len(d.waiting) - len(due) - maxDelayed; surplus > 0 {
 		var rest []delayedChange
 		for _, w := range d.waiting {
-			if now.Before(w.due) {
+			if waits(w) {
 				rest = append(rest, w)
 			}
 		}
@@ -83,8 +104,8 @@ func (d *delayed) takeDue(now time.Time) []delayedChange {
 
 func byOffset(a, b delayedChange) int { return int(min(max(a.offset-b.offset, -1), 1)) }
 
-// remove removes the transition of a user that has been planned, or was superseded.
-func (d *delayed) remove(user schemas.UserID) { delete(d.waiting, user) }
+// remove removes what waits in the slot of w, which has been planned or was superseded.
+func (d *delayed) remove(w delayedChange) { delete(d.waiting, w.slot()) }
 
 // expanded records that user was expanded now.
 func (d *delayed) expanded(user schemas.UserID, now time.Time, gap time.Duration) {

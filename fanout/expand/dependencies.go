@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -26,6 +27,7 @@ type OnlineSet interface {
 type Graph interface {
 	Page(ctx context.Context, dst []schemas.UserID, user, after, through schemas.UserID, limit int) ([]schemas.UserID, error)
 	Ranges(ctx context.Context, user schemas.UserID, size int) ([]schemas.UserID, error)
+	Followers(ctx context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error)
 }
 
 // Followers is what the planner needs of the graph; see graph.Cache.
@@ -40,8 +42,11 @@ type Dependencies struct {
 	Graph     Graph
 	Names     Names // nil: users have no names
 	Online    OnlineSet
-	Newest    *Newest
-	Metrics   *Metrics
+	// Denied returns whom a user denies as of a version or later: shown.ErrBehind if that is not known yet, any other
+	// error if it cannot answer. nil: nobody is denied.
+	Denied  func(ctx context.Context, user schemas.UserID, at schemas.Version) (shown.Denied, error)
+	Newest  *Newest
+	Metrics *Metrics
 	// Check returns a *schemas.FieldError for a transition that cannot belong to this log, and any
 	// other error when it cannot decide now. nil accepts every transition.
 	Check func(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error

@@ -33,12 +33,16 @@
 // but supersede. Workers begin only when they have read all of presence.fanout, so a job that was
 // overtaken during an outage is superseded, not late.
 //
+// A change of the list of denied viewers goes to the viewers whom it names, directly or by jobs of the same ranges. It
+// supersedes nothing (denied.go).
+//
 // The planner delivers nothing about hidden users, and writes a STOP job. Besides, planner and
 // worker check for each page whether presence.status shows the user hidden by a later version.
 //
 // # Failure
 //
-// A graph that does not answer stops the partition: the batch is tried again. When a process is killed,
+// A graph or a Redis that does not answer stops the partition: the batch is tried again. While a list of denied
+// viewers is behind, the planner holds back the transitions of its user. When a process is killed,
 // its transaction is aborted; the next owner of the partition runs the jobs since the last commit
 // again.
 package expand

@@ -58,6 +58,14 @@ func (f *fans) Ranges(_ context.Context, user schemas.UserID, size int) (ends []
 	return append(ends, graph.LastID), f.fail
 }
 
+func (f *fans) Followers(_ context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error) {
+	follow := make([]bool, len(followers))
+	for i, id := range followers {
+		follow[i] = id >= f.id(user, 0) && id <= f.id(user, f.counts[user]-1) && id%10 == user-1
+	}
+	return follow, f.fail
+}
+
 func (f *fans) Of(ctx context.Context, users []schemas.UserID) ([]graph.Followers, error) {
 	all := make([]graph.Followers, len(users))
 	for i, u := range users {
@@ -73,6 +81,7 @@ func (f *fans) Of(ctx context.Context, users []schemas.UserID) ([]graph.Follower
 type stage struct {
 	*Dependencies
 	graph    *fans
+	lists    *lists
 	register *shown.Set
 	planner  *Planner
 	worker   *Worker
@@ -81,11 +90,12 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: shown.NewSet()}
+	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: shown.NewSet(),
+		lists: &lists{of: map[schemas.UserID]shown.Denied{}}}
 	config := Defaults()
 	config.Mode, config.JobFollowers, config.Rate, config.Gap = All, 1_100, 0, 0
 	s.Dependencies = &Dependencies{Config: config, Followers: s.graph, Graph: s.graph, Online: s.register, Newest: NewNewest(),
-		Metrics: NewMetrics(nil), Jobs: 4, Deliveries: 4}
+		Metrics: NewMetrics(nil), Jobs: 4, Deliveries: 4, Denied: s.lists.Denied}
 	s.planner, s.worker = s.NewPlanner(), s.NewWorker()
 	var seen []shown.Entry
 	for id := schemas.UserID(1); id < 300_000; id++ {

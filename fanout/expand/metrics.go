@@ -23,7 +23,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	return &Metrics{
 		Planned: register.NewCounterVec(opts("planned_total",
-			"Transitions by what became of them: in_place, split, stop, superseded, hidden, unlisted, old."), []string{"outcome"}),
+			"Transitions by what became of them: in_place, split, stop, superseded, hidden, unlisted, old, collided, audience (the user denies others than before), behind (the list of denied viewers is; tried again)."), []string{"outcome"}),
 		Jobs: register.NewCounterVec(opts("jobs_total",
 			"Jobs by kind and outcome: done, superseded, hidden, cut_short, old."), []string{"kind", "outcome"}),
 		Followers:  register.NewCounter(opts("looked_at_total", "Followers that planner and workers read.")),

@@ -62,13 +62,19 @@ func (n *Newest) Apply(_ context.Context, batch stream.Batch[Written]) error {
 	return nil
 }
 
-func (n *Newest) add(t *schemas.Transition) { n.versions[t.User] = max(n.versions[t.User], t.Version) }
+// add leaves out transitions with Denies, which most followers do not get: they supersede nothing, and nothing
+// supersedes them.
+func (n *Newest) add(t *schemas.Transition) {
+	if t.Denies == "" {
+		n.versions[t.User] = max(n.versions[t.User], t.Version)
+	}
+}
 
-// Superseded reports whether there is a newer job of the user.
+// Superseded reports whether there is a newer job of the user, for all followers.
 func (n *Newest) Superseded(t *schemas.Transition) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return max(n.versions[t.User], n.old[t.User]) > t.Version
+	return t.Denies == "" && max(n.versions[t.User], n.old[t.User]) > t.Version
 }
 
 // Expired reports whether a job is so old that a newer one may have been forgotten. Such a job is

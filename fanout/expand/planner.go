@@ -68,6 +68,10 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
 		}
 		// Before anything changes here: a batch that fails comes again.
+		lists, wait, err := p.denied(ctx, todo, followers)
+		if err != nil {
+			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
+		}
 		names, err := p.names(ctx, users, followers)
 		if err != nil {
 			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
@@ -75,12 +79,16 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 		var scratch []schemas.UserID
 		for i, w := range todo {
 			f := followers[i]
-			p.delayed.remove(w.change.User)
+			p.delayed.remove(w)
+			if wait[i] {
+				p.wait(w, now)
+				continue
+			}
 			if p.deps.Config.Mode == Listed && !f.Listed {
 				p.count("unlisted")
 				continue
 			}
-			scratch = p.plan(w.change, f, names, scratch, out)
+			scratch = p.plan(w.change, f, lists[i], names, scratch, out)
 		}
 	}
 	if len(records) > 0 {
@@ -99,22 +107,34 @@ func (p *Planner) names(ctx context.Context, changed []schemas.UserID, of []grap
 	return p.deps.namesOf(ctx, changed, followers...)
 }
 
-// selectDue returns the transitions to plan now and delays the others. A hide is never delayed. A
-// delayed transition is dropped when a newer one of its user is planned.
+// selectDue returns the transitions to plan now and delays the others. A hide is never delayed, nor is a transition
+// with Denies: what its user did before is planned before it. A delayed transition is dropped when a newer one of its
+// user is planned.
 func (p *Planner) selectDue(newest []delayedChange, now time.Time) []delayedChange {
 	started := make(map[schemas.UserID]struct{}, len(newest))
+	upTo := make(map[schemas.UserID]int64, len(newest)) // what a user did before this offset is due
+	for _, w := range newest {
+		if w.change.Denies != "" {
+			upTo[w.change.User] = w.offset
+		}
+	}
 	var todo []delayedChange
 	for _, w := range newest {
-		until := p.delayed.notBefore(w.change.User, now, p.deps.Config.Gap)
-		if until.IsZero() || w.change.Visibility == schemas.Nobody {
+		user := w.change.User
+		until := p.delayed.notBefore(user, now, p.deps.Config.Gap)
+		switch {
+		case w.change.Denies != "":
 			todo = append(todo, w)
-			started[w.change.User] = struct{}{}
-		} else if p.delayed.add(w.change, w.offset, until) {
+		case until.IsZero() || w.change.Visibility == schemas.Nobody:
+			todo = append(todo, w)
+			started[user] = struct{}{}
+			upTo[user] = max(upTo[user], w.offset)
+		case p.delayed.add(w.change, w.offset, until):
 			p.count("superseded")
 		}
 	}
-	for _, w := range p.delayed.takeDue(now) {
-		if _, newer := started[w.change.User]; newer {
+	for _, w := range p.delayed.takeDue(now, upTo) {
+		if _, newer := started[w.change.User]; newer && w.change.Denies == "" {
 			p.count("superseded")
 			continue
 		}
@@ -124,7 +144,22 @@ func (p *Planner) selectDue(newest []delayedChange, now time.Time) []delayedChan
 	return todo
 }
 
-// decodeNewest returns the newest transition of each user, in the order of the log.
+// wait holds a transition back whose list of denied viewers is behind.
+func (p *Planner) wait(w delayedChange, now time.Time) {
+	if p.old(w.change) {
+		p.count("old")
+		return
+	}
+	p.count("behind")
+	p.delayed.add(w.change, w.offset, now.Add(behindFor))
+}
+
+// old reports whether t waits for too long to be news.
+func (p *Planner) old(t *schemas.Transition) bool {
+	return t.At < schemas.MillisOf(p.now().Add(-p.deps.Config.MaxAge))
+}
+
+// decodeNewest returns the newest transition of each user, and those with Denies, in the order of the log.
 func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (newest []delayedChange, _ error) {
 	var all []delayedChange
 	last := map[schemas.UserID]int{}
@@ -137,12 +172,14 @@ func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (ne
 			return nil, err
 		}
 		if t != nil {
-			last[t.User] = len(all)
+			if t.Denies == "" {
+				last[t.User] = len(all)
+			}
 			all = append(all, delayedChange{change: t, offset: records[i].Offset})
 		}
 	}
 	for i, c := range all {
-		if last[c.change.User] == i {
+		if c.change.Denies != "" || last[c.change.User] == i {
 			newest = append(newest, c)
 		} else {
 			p.count("superseded")
@@ -161,6 +198,11 @@ func (p *Planner) decode(record *schemas.Record, out *stream.Outbox) (*schemas.T
 	case record.Time < schemas.MillisOf(p.now().Add(-p.deps.Config.MaxAge)):
 		p.count("old")
 		return nil, nil
+	case t.Cause == schemas.AudienceSet:
+		if !p.deps.announces(t) {
+			p.count("audience")
+			return nil, nil
+		}
 	case p.deps.Config.HiddenOffline:
 		var visible bool
 		if t, visible = shown.AsIfOffline(t); !visible {
@@ -171,8 +213,10 @@ func (p *Planner) decode(record *schemas.Record, out *stream.Outbox) (*schemas.T
 	return t, nil
 }
 
-// plan writes the deliveries or the job of t. It returns the scratch space.
-func (p *Planner) plan(t *schemas.Transition, f graph.Followers, names graph.Names, scratch []schemas.UserID, out *stream.Outbox) []schemas.UserID {
+// plan writes the deliveries or the job of t, whose user denies the viewers in denied. It returns the scratch space.
+func (p *Planner) plan(t *schemas.Transition, f graph.Followers, denied shown.Denied, names graph.Names,
+	scratch []schemas.UserID, out *stream.Outbox,
+) []schemas.UserID {
 	d := p.deps
 	_, had := p.many[t.User]
 	switch {
@@ -184,6 +228,16 @@ func (p *Planner) plan(t *schemas.Transition, f graph.Followers, names graph.Nam
 	case ofAnother(names, t):
 		// The followers are those of another user.
 		p.count("collided")
+	case t.Denies != "":
+		p.count("audience")
+		if f.Many || had { // behind the jobs of the user
+			out.Records = append(out.Records, d.job(&schemas.FanoutJob{Kind: schemas.SplitJob, Transition: t}))
+			break
+		}
+		for _, a := range d.announcements(t, denied) {
+			followers := only(f.IDs, in(a.viewers))
+			out.Records, scratch = d.deliver(out.Records, d.direct(a.transition, names), followers, scratch)
+		}
 	case d.hidden(t):
 		// The hide comes later in this log and writes the STOP job.
 		p.count("superseded")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -126,6 +127,10 @@ func (w *Worker) run(ctx context.Context, job *schemas.FanoutJob) (r result, err
 	case schemas.SplitJob:
 		r.records, err = w.splitRanges(ctx, job)
 	case schemas.RangeJob:
+		if job.Transition.Denies != "" {
+			r.records, err = w.announce(ctx, job)
+			return r, err
+		}
 		return w.expandRange(ctx, job)
 	}
 	return r, err
@@ -134,6 +139,8 @@ func (w *Worker) run(ctx context.Context, job *schemas.FanoutJob) (r result, err
 // skipReason says why a job needs no delivery any more; empty: it needs one.
 func (w *Worker) skipReason(job *schemas.FanoutJob) string {
 	switch {
+	case job.Transition.Denies != "":
+		// Its announcements are withheld one by one.
 	case w.deps.Newest.Superseded(job.Transition):
 		return "superseded"
 	case w.deps.hidden(job.Transition):
@@ -151,7 +158,12 @@ func (w *Worker) splitRanges(ctx context.Context, job *schemas.FanoutJob) ([]sch
 	}
 	out := make([]schemas.Outgoing, 0, len(ends))
 	after := schemas.UserID(0)
+	viewers := named(t)
 	for i, end := range ends {
+		if t.Denies != "" && len(within(viewers, after, end)) == 0 {
+			after = end
+			continue
+		}
 		out = append(out, w.deps.job(&schemas.FanoutJob{Kind: schemas.RangeJob, Transition: t, After: after, Through: end,
 			Chunk: uint32(i), Chunks: uint32(len(ends))}))
 		after = end
@@ -179,17 +191,64 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 		if w.skipReason(job) != "" {
 			return result{outcome: "cut_short"}, nil
 		}
-		names, err := d.namesOf(ctx, nil, page)
+		// A viewer may have been denied since the job began.
+		denied, err := d.deniedBy(ctx, t)
+		if err != nil {
+			return result{}, err
+		}
+		followers := allowed(page, denied)
+		names, err := d.namesOf(ctx, nil, followers)
 		if err != nil {
 			return result{}, err
 		}
 		pieces.named(names)
-		out, scratch = pieces.add(d, out, page, scratch)
+		out, scratch = pieces.add(d, out, followers, scratch)
 		if len(page) < pageSize {
 			return result{pieces.flush(d, out), "done"}, nil
 		}
 		after = page[len(page)-1]
 	}
+}
+
+// announce makes the delivery records of a RANGE job of a transition with Denies.
+func (w *Worker) announce(ctx context.Context, job *schemas.FanoutJob) (out []schemas.Outgoing, _ error) {
+	d, t := w.deps, job.Transition
+	denied, err := d.deniedBy(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range d.announcements(t, denied) {
+		viewers := within(a.viewers, job.After, job.Through)
+		follow, err := d.Graph.Followers(ctx, t.User, viewers)
+		if err != nil {
+			return nil, err
+		}
+		followers := make([]schemas.UserID, 0, len(viewers))
+		for i, viewer := range viewers {
+			if follow[i] {
+				followers = append(followers, viewer)
+			}
+		}
+		names, err := d.namesOf(ctx, nil, followers)
+		if err != nil {
+			return nil, err
+		}
+		pieces := d.pieces(a.transition)
+		pieces.named(names)
+		out, _ = pieces.add(d, out, followers, nil)
+		out = pieces.flush(d, out)
+	}
+	return out, nil
+}
+
+// within returns those of users, who ascend, with after < id <= through.
+func within(users []schemas.UserID, after, through schemas.UserID) []schemas.UserID {
+	begin, _ := slices.BinarySearch(users, after+1)
+	end, found := slices.BinarySearch(users, through)
+	if found {
+		end++
+	}
+	return users[begin:end]
 }
 
 func (w *Worker) count(job *schemas.FanoutJob, outcome string) {

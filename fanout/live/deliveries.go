@@ -150,17 +150,20 @@ func (n *deliveryQueue) push(item queuedDelivery, limit int) (dropped int) {
 	return dropped
 }
 
-// pop removes the first delivery; nil when there is none.
-func (n *deliveryQueue) pop() *state {
-	if n == nil || len(n.items) == 0 {
-		return nil
+// pop removes the first delivery and those before it of users who deny the viewer by now; nil when there is none.
+// Holds the viewer's mutex.
+func (n *deliveryQueue) pop(subs map[schemas.UserID]*sub) *state {
+	for n != nil && len(n.items) > 0 {
+		item := n.items[0]
+		n.items[0] = queuedDelivery{}
+		if n.items = n.items[1:]; len(n.items) == 0 {
+			n.items = nil
+		}
+		if s := subs[item.user]; s == nil || !s.denied || s.stale {
+			return item.state
+		}
 	}
-	st := n.items[0].state
-	n.items[0] = queuedDelivery{}
-	if n.items = n.items[1:]; len(n.items) == 0 {
-		n.items = nil
-	}
-	return st
+	return nil
 }
 
 func (n *deliveryQueue) drop() {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -192,9 +193,14 @@ func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 	}
 	v.setWatched(len(v.subs))
 	v.planRecheck()
+	denials := v.denials(ctx, users)
 	sent := make([]*state, len(ids))
 	for i, id := range ids {
-		sent[i] = v.hub.settle(v.subs[id], users[i], whole)
+		var d shown.Denying
+		if denials != nil {
+			d = denials[i]
+		}
+		sent[i] = v.hub.settle(v.subs[id], users[i], whole, d)
 	}
 	return reply.send(ctx, sent)
 }

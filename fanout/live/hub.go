@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,6 +24,7 @@ type hub struct {
 	shards     [shards]shard
 	reconnect  chan struct{} // capacity 1: read everything again
 	rereads    chan struct{} // capacity 1: some users are to be read again
+	undecided  undecided
 	// losses counts the lost connections of the bus, from 2 on. complete is what it was when everything
 	// wanted was last subscribed again; a user whose state read after that is fresh has missed nothing since.
 	losses, complete atomic.Uint64
@@ -49,6 +51,7 @@ type entry struct {
 	// knownSince is the time of that read. See compare.go.
 	known      int64
 	knownSince time.Time
+	list       *list // nil: the user denies nobody
 	subs       []*sub
 }
 
@@ -57,6 +60,8 @@ type sub struct {
 	viewer *viewer
 	entry  *entry
 	at     int // index in entry.subs; guarded by the shard
+	// denied says that the user looks hidden to the viewer alone. Set under the shard and the viewer's mutex.
+	denied bool
 
 	// Guarded by the viewer's mutex.
 	live  bool   // the snapshot was made; changes may be queued
@@ -88,7 +93,8 @@ func (h *hub) schedule(tenant string) schemas.Schedule {
 
 func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), rereads: make(chan struct{}, 1), recipients: newDeliveryViewers(),
-		reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
+		undecided: undecided{wake: make(chan struct{}, 1)},
+		reader:    reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.limits.Store(&cfg)
 	h.losses.Store(2)
 	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter), cfg.TenantSchedules)
@@ -148,8 +154,9 @@ func (h *hub) detach(subs []*sub) {
 }
 
 // settle ends the reading of a snapshot for s. It returns the state to send; from now on everything
-// newer is queued. whole is hub.losses before the channels were subscribed, 0 if they are not yet.
-func (h *hub) settle(s *sub, read schemas.Presence, whole uint64) *state {
+// newer is queued. whole is hub.losses before the channels were subscribed, 0 if they are not yet. d says whether the
+// user denies the viewer, as of after the reading.
+func (h *hub) settle(s *sub, read schemas.Presence, whole uint64, d shown.Denying) *state {
 	sent := newState(read)
 	e := s.entry
 	sh := h.shardOf(e.user)
@@ -159,7 +166,10 @@ func (h *hub) settle(s *sub, read schemas.Presence, whole uint64) *state {
 		sent = h.hidden(e.user, e.name)
 	}
 	if e.current == nil {
-		e.current = h.withEarly(e, sent)
+		if d.Version != 0 {
+			e.list = &list{version: d.Version}
+		}
+		h.adopt(e, h.withEarly(e, sent))
 		if read.StaleSince != 0 && whole != 0 {
 			whole-- // what was published before the channels were subscribed may be missing
 		}
@@ -172,9 +182,10 @@ func (h *hub) settle(s *sub, read schemas.Presence, whole uint64) *state {
 		e.knows(sent.version)
 	}
 	e.unsure = e.unsure || sent.unsure()
+	sent = h.seen(s, sent, d)
 	v := s.viewer
 	v.mu.Lock()
-	s.live, s.stale, s.base, s.last = true, sent.stale(), sent.version, sent.version
+	s.live, s.denied, s.stale, s.base, s.last = true, sent.denied, sent.stale(), sent.version, sent.version
 	v.mu.Unlock()
 	return sent
 }
@@ -227,20 +238,25 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 		return nil
 	}
 	// A change does not say whether the user still is of a lost gateway, or when one was last here who now shows it.
-	before := e.current.presence
+	prior := e.current
+	before := prior.presence
 	e.reread = e.reread || before.UnsureSince != 0 ||
 		t.LastSeen == 0 && (t.Cause == schemas.LastSeenSet || before.LastSeen != "" && t.Override.LastSeen == 0)
 	if losses := h.losses.Load(); e.whole != losses { // those before it may be missing, and the begin of the state
 		e.whole = losses
 		before.Since = 0
-		e.current = newState(h.reader.after(c, before))
+		h.adopt(e, newState(h.reader.after(c, before)))
 		e.unsure = e.unsure || e.current.unsure()
 		h.resync(e, e.current, false)
 		return nil
 	}
-	e.current = newState(h.reader.after(c, before))
+	h.adopt(e, newState(h.reader.after(c, before)))
+	quiet := t.Cause == schemas.AudienceSet && prior.resembles(e.current)
 	pushed := 0
 	for _, s := range e.subs {
+		if quiet && s.viewer.note(s, prior, e.current) {
+			continue
+		}
 		took, rests := s.viewer.pushChange(s, e.current)
 		if took {
 			pushed++

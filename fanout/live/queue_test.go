@@ -303,7 +303,7 @@ func TestDeliveriesThatWaitAreBoundedAndKeepTheNewestOfEachUser(t *testing.T) {
 			}
 		}
 		var got []int64
-		for st := n.pop(); st != nil; st = n.pop() {
+		for st := n.pop(nil); st != nil; st = n.pop(nil) {
 			got = append(got, st.version)
 		}
 		if len(got)+dropped != 20 || !slices.Equal(got[len(got)-len(want):], want) {

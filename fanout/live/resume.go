@@ -95,7 +95,7 @@ func (p *reply) send(ctx context.Context, sent []*state) error {
 	// A stale state that is older than what the viewer has would go back: nothing is known that the viewer lacks.
 	sent = slices.DeleteFunc(sent, func(st *state) bool {
 		after := p.after[st.presence.UserID]
-		return after != cursor.Withheld && st.stale() && st.version < int64(after)
+		return !p.onlyPresent(st) && st.stale() && st.version < int64(after)
 	})
 	changes, ok := p.changes(ctx, sent)
 	if !ok {
@@ -118,11 +118,19 @@ func (p *reply) send(ctx context.Context, sent []*state) error {
 func (p *reply) unsure(sent []*state) (unsure []*state) {
 	for _, st := range sent {
 		after := p.after[st.presence.UserID]
-		if after != cursor.Withheld && st.version <= int64(after) && (st.presence.UnsureSince != 0 || st.stale()) {
+		if !p.onlyPresent(st) && st.version <= int64(after) && (st.presence.UnsureSince != 0 || st.stale()) {
 			unsure = append(unsure, st)
 		}
 	}
 	return unsure
+}
+
+// onlyPresent reports whether the viewer gets the present state in place of what it has missed: it could not see the
+// user at its cursor, or cannot now, or the list of those who cannot has changed meanwhile.
+func (p *reply) onlyPresent(st *state) bool {
+	after := p.after[st.presence.UserID]
+	listChanged := !p.viewer.seesAll() && st.presence.Audience > after && st.version > int64(after)
+	return after == cursor.Withheld || st.denied || listChanged
 }
 
 // end ends the answer.
@@ -154,7 +162,7 @@ func (p *reply) changes(ctx context.Context, settled []*state) (changes []*state
 	for _, st := range settled {
 		user := st.presence.UserID
 		switch after := p.after[user]; {
-		case after == cursor.Withheld, // the viewer may watch the user again
+		case p.onlyPresent(st),
 			st.version == 0 && !st.stale() && after.OfChange() && after != 0: // the user was erased
 			changes = append(changes, st)
 		case st.version > int64(after):

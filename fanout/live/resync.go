@@ -140,7 +140,7 @@ func (h *hub) correct(p schemas.Presence, complete uint64) {
 		read = e.current.withStale(p.StaleSince)
 	default:
 		fixed = read.corrects(e.current)
-		e.current = read
+		h.adopt(e, read)
 	}
 	e.unsure = read.unsure()
 	// Its channel is among those that Connected speaks of, and the read is not behind the channel.

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -59,6 +60,12 @@ type Dependencies struct {
 	// MayReceive is asked before each delivery which of its recipients may not see the user, by the
 	// same decision as MayWatch. After an error nobody receives it. nil: all may.
 	MayReceive func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, _ error)
+	// Denying says which of users deny the viewer, one answer for each in their order, and Denied whom a user denies: of
+	// a list of the version at or a newer one. Where there is none yet, Denying answers with the zero value and Denied
+	// with shown.ErrBehind. Called concurrently; they give up when ctx ends. nil: nobody is denied.
+	Denying func(ctx context.Context, viewer schemas.UserID, users []schemas.UserID, at []schemas.Version,
+	) ([]shown.Denying, error)
+	Denied func(ctx context.Context, user schemas.UserID, at schemas.Version) (shown.Denied, error)
 	// PerUser bounds the streams of each known viewer, together with other sockets of the process;
 	// nil: no bound.
 	PerUser PerUser
@@ -174,6 +181,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	loops.Go(func() error { s.hub.resyncs(serving); return nil })
+	loops.Go(func() error { s.hub.decides(serving); return nil })
 	select {
 	case <-ctx.Done():
 	case <-serving.Done(): // a loop has failed

@@ -16,6 +16,7 @@ type state struct {
 	version  int64
 	frame    []byte // the whole change message as a WebSocket frame
 	change   []byte // the message alone, inside frame
+	denied   bool   // of a viewer whom the user denies, or may deny
 }
 
 func newState(p schemas.Presence) *state { return encoded(changeHead, p) }
@@ -64,8 +65,15 @@ func (s *state) erased() bool {
 // corrects reports whether s differs from old at the same version.
 func (s *state) corrects(old *state) bool {
 	a, b := s.presence, old.presence
-	a.StaleSince, b.StaleSince = 0, 0
+	a.StaleSince, b.StaleSince, a.Audience, b.Audience = 0, 0, 0, 0
 	return s.version == old.version && !reflect.DeepEqual(a, b)
+}
+
+// resembles reports whether viewers see the same in s and later, except for versions and when the user was last here.
+func (s *state) resembles(later *state) bool {
+	a, b := s.presence, later.presence
+	a.Version, a.Audience, a.LastSeenAt, a.LastActiveAt = b.Version, b.Audience, b.LastSeenAt, b.LastActiveAt
+	return reflect.DeepEqual(a, b)
 }
 
 // withStale returns s as a read shows it that is stale since then.

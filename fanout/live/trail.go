@@ -55,7 +55,10 @@ func (t *trail) set(user schemas.UserID, version schemas.Version) {
 func (t *trail) sent(st *state) {
 	if i, found := slices.BinarySearch(t.users, st.presence.UserID); found {
 		t.position.Versions[i] = schemas.Version(st.version)
-		if st.erased() {
+		switch {
+		case st.denied:
+			t.position.Versions[i] = cursor.Withheld
+		case st.erased():
 			t.position.Versions[i] = cursor.Erased(t.position.Versions[i])
 		}
 	}

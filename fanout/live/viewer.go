@@ -137,9 +137,9 @@ func (v *viewer) pushCorrection(s *sub, st *state, fixed bool) bool {
 	return true
 }
 
-// push queues item; false when the viewer has ended. Holds mu.
+// push queues item; false when the viewer has ended, or may be denied the user. Holds the shard and mu.
 func (v *viewer) push(item queued) bool {
-	if v.ended {
+	if v.ended || item.sub.withheld() {
 		return false
 	}
 	item.sub.last, item.sub.stale = item.state.version, item.state.stale()

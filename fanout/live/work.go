@@ -83,7 +83,7 @@ func (v *viewer) next() (*state, func() error) {
 	case ok:
 		return item.state, nil
 	}
-	if st := v.deliveries.pop(); st != nil {
+	if st := v.deliveries.pop(v.subs); st != nil {
 		return st, nil
 	}
 	v.behind = time.Time{}

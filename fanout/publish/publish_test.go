@@ -21,6 +21,7 @@ import (
 type flaky struct {
 	takes    []int // per call: how many before it fails
 	versions []schemas.Version
+	changes  []fanout.Change
 }
 
 var errCut = errors.New("cut")
@@ -33,7 +34,7 @@ func (f *flaky) Publish(_ context.Context, changes []fanout.Change) (sent int, e
 	}
 	for _, c := range changes[:take] {
 		if !slices.Contains(f.versions, c.Transition.Version) {
-			f.versions = append(f.versions, c.Transition.Version)
+			f.versions, f.changes = append(f.versions, c.Transition.Version), append(f.changes, c)
 			sent++
 		}
 	}
@@ -75,6 +76,29 @@ func TestOfAHiddenUserOnlyTheHidingIsPublished(t *testing.T) {
 	}
 	if n := value(t, metrics.Withheld); n != 2 {
 		t.Errorf("withheld %v", n)
+	}
+}
+
+// The nodes of viewers need the version of the list, also if it is all that has changed.
+func TestAChangeOfTheListOfDeniedViewersIsPublishedWithoutTheList(t *testing.T) {
+	t.Parallel()
+	set := transition(7, schemas.AudienceSet, schemas.Everyone)
+	set.From, set.Override.Audience, set.AudienceBefore = set.To, set.Version, 3
+	set.Denies = must.Get(schemas.NewDenies("denies", 1, []schemas.UserID{2}, nil))(t)
+	hidden := *set
+	hidden.Version, hidden.Visibility = 8, schemas.Nobody
+	for _, offline := range []bool{false, true} {
+		bus, config := &flaky{}, fanout.DefaultConfig()
+		config.HiddenOffline = offline
+		must.Do(t, publish.New(bus, config, fanout.NewMetrics(nil)).Apply(t.Context(), batch(set, &hidden)))
+		if len(bus.changes) != 1 {
+			t.Fatalf("%d changes are published", len(bus.changes))
+		}
+		want := *set
+		want.Denies, want.AudienceBefore = "", 0
+		if got := *bus.changes[0].Transition; got != want {
+			t.Errorf("published: %+v", got)
+		}
 	}
 }
 

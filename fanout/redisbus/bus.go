@@ -78,14 +78,6 @@ func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logge
 // Close closes all connections. Call it after Run has returned.
 func (b *Bus) Close() error { return b.client.Close() }
 
-// Ping returns an error if Redis does not answer.
-func (b *Bus) Ping(ctx context.Context) error {
-	if err := b.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("reaching Redis: %w", err)
-	}
-	return nil
-}
-
 // PoolStats returns the figures of the connection pool, without the subscriber connections.
 func (b *Bus) PoolStats() redis.PoolStats { return *b.client.PoolStats() }
 

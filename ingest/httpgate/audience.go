@@ -18,7 +18,7 @@ type audience struct {
 
 // putAudience sets what is given of it.
 func (g *Gate) putAudience(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	return g.change(w, r, func(body []byte, c *userChange) error {
+	return g.change(w, r, maxVisibilityBody, func(body []byte, c *userChange) error {
 		base, lastSeen, err := decodeAudience(body)
 		if err != nil {
 			return err

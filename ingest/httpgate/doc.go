@@ -1,11 +1,12 @@
 // Package httpgate takes heartbeats and changes of visibility, audience and override over HTTP.
 //
-//	POST /presence/heartbeats             beats, from apps and from gateways in any language
-//	POST /presence/connections            connections that gateways see open, idle and close
-//	PUT  /presence/{user_id}/visibility   who may see a user
-//	PUT  /presence/{user_id}/audience     the same, and what others learn of when the user was last here
-//	PUT  /presence/{user_id}/override     what a user is shown as; DELETE ends it
-//	DELETE /presence/{user_id}            erase a user
+//	POST   /presence/heartbeats              beats, from apps and from gateways in any language
+//	POST   /presence/connections             connections that gateways see open, idle and close
+//	PUT    /presence/{user_id}/visibility    who may see a user
+//	PUT    /presence/{user_id}/audience      the same, and what others learn of when the user was last here
+//	POST   /presence/{user_id}/audience/deny to which single viewers a user looks hidden
+//	PUT    /presence/{user_id}/override      what a user is shown as; DELETE ends it
+//	DELETE /presence/{user_id}               erase a user
 //
 // With --ids text user_id is a name and device_id any text; ?tenant= and the field tenant of a beat
 // name the tenant.

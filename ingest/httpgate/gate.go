@@ -76,6 +76,7 @@ func (g *Gate) Routes(mux *http.ServeMux) {
 	// Reads serve GET of the same paths.
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
 	mux.HandleFunc("PUT /presence/{user_id}/audience", g.endpoint("audience", g.putAudience))
+	mux.HandleFunc("POST /presence/{user_id}/audience/deny", g.endpoint("deny", g.postDeny))
 	mux.HandleFunc("PUT /presence/{user_id}/override", g.endpoint("override", g.putOverride))
 	mux.HandleFunc("DELETE /presence/{user_id}/override", g.endpoint("override", g.deleteOverride))
 	if g.copies != nil {

@@ -18,7 +18,7 @@ type overrideAnswer struct {
 
 // putOverride sets what the user is shown as, until it ends.
 func (g *Gate) putOverride(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	return g.change(w, r, func(body []byte, c *userChange) error {
+	return g.change(w, r, maxVisibilityBody, func(body []byte, c *userChange) error {
 		o, err := decodeOverride(body, schemas.MillisOf(time.Now()))
 		if err != nil {
 			return err
@@ -30,7 +30,7 @@ func (g *Gate) putOverride(w http.ResponseWriter, r *http.Request) (status int, 
 
 // deleteOverride ends it.
 func (g *Gate) deleteOverride(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	return g.change(w, r, func(body []byte, c *userChange) error {
+	return g.change(w, r, maxVisibilityBody, func(body []byte, c *userChange) error {
 		if len(body) > 0 {
 			return schemas.Invalid("body", "must be empty")
 		}

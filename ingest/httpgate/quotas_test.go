@@ -129,13 +129,16 @@ func TestATenantsChangesAreBoundedByKind(t *testing.T) {
 		audience := func(tenant string) int {
 			return d.send(http.MethodPut, "/presence/ben/audience?tenant="+tenant, `{"base":"nobody","last_seen":"never"}`).Code
 		}
+		deny := func(tenant string) int {
+			return d.send(http.MethodPost, "/presence/ben/audience/deny?tenant="+tenant, `{"add":["ann","cara"]}`).Code
+		}
 		erase := func(tenant string) int { return d.send(http.MethodDelete, "/presence/ann?tenant="+tenant, "").Code }
 		for _, c := range []struct {
 			what      string
 			got, want int
 		}{
 			{"a change of visibility", hide("acme"), 200}, {"the next", hide("acme"), 429}, {"one of another tenant", hide("other-one"), 200},
-			{"an audience", audience("acme"), 429},
+			{"an audience", audience("acme"), 429}, {"a denial", deny("acme"), 429},
 			{"an erasure", erase("acme"), 200}, {"the next", erase("acme"), 429}, {"one of another tenant", erase("other-one"), 200},
 		} {
 			if c.got != c.want {

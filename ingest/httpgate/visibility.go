@@ -14,7 +14,7 @@ const maxVisibilityBody = 4096 // bytes
 
 // putVisibility sets who may see the user.
 func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	return g.change(w, r, func(body []byte, c *userChange) error {
+	return g.change(w, r, maxVisibilityBody, func(body []byte, c *userChange) error {
 		visibility, err := decodeVisibility(body)
 		c.frames = [][]byte{schemas.AppendNamedVisibility(nil, c.user, visibility, c.name)}
 		c.answer = struct {
@@ -36,9 +36,11 @@ type userChange struct {
 	answer any      // when Kafka has it
 }
 
-// change appends a change of the user, which decode reads in the body, in frames of its own. The log orders it among
-// the beats.
-func (g *Gate) change(w http.ResponseWriter, r *http.Request, decode func(body []byte, c *userChange) error) (status int, err error) {
+// change appends a change of the user, which decode reads in the body of at most most bytes, in frames of its own. The
+// log orders it among the beats.
+func (g *Gate) change(
+	w http.ResponseWriter, r *http.Request, most int, decode func(body []byte, c *userChange) error,
+) (status int, err error) {
 	var c userChange
 	if c.user, c.name, err = ingest.UserOf(r, g.cfg.Users); err != nil {
 		return 0, err
@@ -46,7 +48,7 @@ func (g *Gate) change(w http.ResponseWriter, r *http.Request, decode func(body [
 	if err := ingest.CallerOf(r.Context()).CheckVisibilityOf("user_id", c.user); err != nil {
 		return 0, err
 	}
-	body, err := g.readBody(w, r, maxVisibilityBody)
+	body, err := g.readBody(w, r, most)
 	if err != nil {
 		return 0, err
 	}

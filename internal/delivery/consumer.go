@@ -75,7 +75,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return &Metrics{
 		Delivered: register.NewCounter(opts("recipients_total", "Recipients to whom a delivery was made.")),
 		Dropped:   register.NewCounter(opts("recipients_dropped_total", "Recipients skipped because this version or a newer one was delivered to them before.")),
-		Withheld: register.NewCounterVec(opts("recipients_withheld_total", "Recipients skipped, by reason: hidden (the user is hidden by now), "+
+		Withheld: register.NewCounterVec(opts("recipients_withheld_total", "Recipients skipped, by reason: hidden (the user is hidden by now, or the change is not for others), "+
 			"erased (the user was erased since), "+
 			"not_allowed (may not see the user by now), old (the delivery is older than max-age)."), []string{"reason"}),
 		Tries: register.NewCounterVec(opts("tries_total", "Tries, by outcome: done, failed, refused (by the receiver), "+

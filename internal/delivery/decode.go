@@ -37,7 +37,8 @@ func transitions(check Check, visible Visible) func(*schemas.Record) (Item, erro
 			return Item{}, err
 		}
 		item := Item{Record: *r}
-		if seen, any := visible(t); any {
+		// That the list of denied viewers has changed is nobody else's concern.
+		if seen, any := visible(t); any && t.Cause != schemas.AudienceSet {
 			item.Delivery = &schemas.Delivery{Transition: seen}
 		}
 		return item, nil

@@ -76,13 +76,16 @@ func TestATransitionThatTheChannelMayNotKnowIsDecodedToNothingAndABadOneRefused(
 	shown := item(1, 7, 10).Delivery.Transition
 	secret := *shown
 	secret.Visibility = schemas.Nobody
+	list := *shown
+	list.Cause = schemas.AudienceSet
 	decode := transitions(
 		func(schemas.Topic, *schemas.Record, *schemas.Transition) error { return nil },
 		func(t *schemas.Transition) (*schemas.Transition, bool) { return t, t.Visibility != schemas.Nobody })
 	for name, c := range map[string]struct {
 		value      []byte
 		sends, bad bool
-	}{"shown": {shown.Encode(), true, false}, "hidden": {secret.Encode(), false, false}, "garbage": {[]byte{0xff}, false, true}} {
+	}{"shown": {shown.Encode(), true, false}, "hidden": {secret.Encode(), false, false},
+		"whom the user denies": {list.Encode(), false, false}, "garbage": {[]byte{0xff}, false, true}} {
 		got, err := decode(&schemas.Record{Value: c.value})
 		if (got.Delivery != nil) != c.sends || schemas.IsInvalid(err) != c.bad {
 			t.Errorf("%s: %v, %v", name, got.Delivery, err)

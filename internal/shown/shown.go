@@ -13,7 +13,7 @@ func AsNull(t *schemas.Transition) (*schemas.Transition, bool) {
 	}
 	return &schemas.Transition{User: t.User, From: schemas.Offline, To: schemas.Offline, At: t.At, Cause: t.Cause,
 		Visibility: t.Visibility, Version: t.Version, Policy: t.Policy, Name: t.Name,
-		Override: schemas.Override{LastSeen: t.Override.LastSeen}}, true
+		Override: t.Override.Staying()}, true
 }
 
 // AsIfOffline returns t as it looks where a hidden user is shown as offline since the hide: the hide is
@@ -24,6 +24,7 @@ func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
 	case t.Visibility == schemas.Nobody:
 		seen.To, seen.Cause, seen.Kinds, seen.Visibility = schemas.Offline, schemas.Bye, 0, schemas.Everyone
 		seen.LastSeen = t.At
+		seen.Denies, seen.AudienceBefore = "", 0
 		seen.HideOverride()
 		seen.HideTimes()
 		return &seen, visibilityChanged && t.From != schemas.Offline
@@ -38,7 +39,8 @@ func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
 // Transition returns t, except for a hidden user who shows again: then all times are those of the show,
 // because the times, the state before and the collapsed changes of t are from the hidden time. An
 // erased user was offline before: the user may have been hidden. Of an override others know that the user does not
-// want to be disturbed, and by the cause that one was set or ended. Of times they know what the user shows.
+// want to be disturbed, and by the cause that one was set or ended. Of times they know what the user shows. Whom the user
+// denies, nobody else learns.
 func Transition(t *schemas.Transition) *schemas.Transition {
 	if t.Cause == schemas.Erased {
 		seen := *t
@@ -46,7 +48,7 @@ func Transition(t *schemas.Transition) *schemas.Transition {
 		return &seen
 	}
 	shows := t.Cause == schemas.VisibilityChange && t.Visibility != schemas.Nobody
-	if !shows && t.Override == t.Override.ForOthers() && t.Override.LastSeen == 0 {
+	if !shows && t.Override == t.Override.ForOthers() && t.Override.LastSeen == 0 && t.Denies == "" {
 		return t
 	}
 	seen := *t
@@ -55,5 +57,6 @@ func Transition(t *schemas.Transition) *schemas.Transition {
 	}
 	seen.HideOverride()
 	seen.HideTimes()
+	seen.Denies, seen.AudienceBefore = "", 0
 	return &seen
 }

@@ -38,7 +38,8 @@ func isRemembered(f *schemas.Frame) bool {
 	if o := f.Override; o != nil {
 		shows = o.State != schemas.Invisible || o.Until != 0
 	}
-	shows = shows || f.LastSeen != 0 && f.LastSeen != schemas.SeenNever
+	_, removed := f.Denies.Changes()
+	shows = shows || f.LastSeen != 0 && f.LastSeen != schemas.SeenNever || len(removed) > 0
 	return shows || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
 

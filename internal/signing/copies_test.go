@@ -13,6 +13,9 @@ func TestACopyOfWhatChangedSomethingCountsForNothing(t *testing.T) {
 	t.Parallel()
 	keys := Of([]Master{masterOf(1)})
 	policy := schemas.DefaultPolicy()
+	denies := func(add, remove []schemas.UserID) schemas.Denies {
+		return must.Get(schemas.NewDenies("", 42, add, remove))(t)
+	}
 	c, restored := keys.Checker(topic, 0), keys.Checker(topic, 0)
 	for name, of := range map[string]struct {
 		frame   []byte
@@ -26,6 +29,9 @@ func TestACopyOfWhatChangedSomethingCountsForNothing(t *testing.T) {
 		"exact":                 {schemas.AppendLastSeen(nil, 42, schemas.SeenExactly, schemas.Name{}), true},
 		"coarse":                {schemas.AppendLastSeen(nil, 42, schemas.SeenCoarsely, schemas.Name{}), true},
 		"never":                 {schemas.AppendLastSeen(nil, 42, schemas.SeenNever, schemas.Name{}), false},
+		"deny":                  {schemas.AppendDenies(nil, 42, denies([]schemas.UserID{7}, nil), schemas.Name{}), false},
+		"allow":                 {schemas.AppendDenies(nil, 42, denies(nil, []schemas.UserID{7}), schemas.Name{}), true},
+		"deny and allow":        {schemas.AppendDenies(nil, 42, denies([]schemas.UserID{8}, []schemas.UserID{7}), schemas.Name{}), true},
 		"erasure":               {schemas.AppendErasure(nil, 42, schemas.Name{}, now+1, now+1, false), true},
 		"policy":                {schemas.AppendPolicy(nil, policy), true},
 		"tick":                  {schemas.AppendTick(nil), false},
@@ -45,8 +51,8 @@ func TestACopyOfWhatChangedSomethingCountsForNothing(t *testing.T) {
 		must.Do(t, f.Decode(keys.Sign(of.frame, topic, 0, now+1)))
 		must.Do(t, c.Check(&f, now), c.Count(&f, now)) // sealed again, it is another one
 	}
-	if n := len(c.Counted()); n != 14 {
-		t.Errorf("it remembers %d frames, want 14", n)
+	if n := len(c.Counted()); n != 18 {
+		t.Errorf("it remembers %d frames, want 18", n)
 	}
 	f := schemas.Frame{ErasedUser: 42, MAC: []byte("a mac of another"), SealedAt: now}
 	must.Do(t, c.Count(&f, now+2*Tolerance+2))

@@ -90,6 +90,9 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, edges store.Edg
 		if err := s.timed("users", func() error { return upsertUsers(ctx, tx, updates) }); err != nil {
 			return err
 		}
+		if err := s.WriteDenies(ctx, queries{tx}, batch.Changes); err != nil {
+			return err
+		}
 		if err := writeNames(ctx, tx, store.NamesOf(batch.Changes)); err != nil {
 			return err
 		}

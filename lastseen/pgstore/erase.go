@@ -20,6 +20,8 @@ var eraseSQL = []string{
 		WHERE p.user_id = e.user_id AND p.version <= e.version`,
 	`DELETE FROM status_changes c USING unnest($1::bigint[], $2::bigint[]) AS e (user_id, version)
 		WHERE c.user_id = e.user_id AND c.version <= e.version`,
+	`DELETE FROM denied_viewers d USING unnest($1::bigint[], $2::bigint[]) AS e (user_id, version)
+		WHERE d.user_id = e.user_id AND d.version <= e.version`,
 	`DELETE FROM names n USING unnest($1::bigint[], $2::bigint[]) AS e (user_id, version) WHERE n.user_id = e.user_id`,
 }
 

@@ -27,7 +27,7 @@ var (
 // dialect is what Postgres does differently from SQLite.
 var dialect = store.Dialect{
 	Users: usersSQL, History: historySQL, LastShow: lastShowSQL, Missed: missedSQL,
-	In: `= ANY ($1)`, Millis: `(extract(epoch FROM %s) * 1000)::bigint`, Touch: `, written_at = now()`,
+	In: `= ANY ($1)`, Values: `unnest($1::bigint[]) AS list (value)`, Millis: `(extract(epoch FROM %s) * 1000)::bigint`, Touch: `, written_at = now()`,
 	List:    func(numbers []int64) any { return numbers },
 	Asked:   func(users, after []int64) []any { return []any{users, after} },
 	Instant: instant, Classify: classify,

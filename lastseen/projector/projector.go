@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ type Statuses func(ctx context.Context, partition int32, each func(schemas.Statu
 type Projector struct {
 	view     *redisview.View
 	statuses Statuses
-	durable  Users // nil: a rebuild has only the statuses
+	durable  Users // nil: a rebuild has only the statuses, and lists of denied viewers that Redis lost stay lost
 	config   lastseen.Config
 	metrics  *lastseen.Metrics
 	log      *slog.Logger
@@ -57,15 +58,18 @@ type partition struct {
 	// last is the newest batch. When a rebuild begins now, the statuses of these users may not be
 	// readable yet: a transaction becomes visible partition by partition.
 	last []store.Update
+	// denies are the changes of that batch that deny viewers, and erasures.
+	denies []*schemas.Transition
 }
 
 // Users reads from the durable store (store.Reader). It knows what a status does not have: the
-// version at which a user hid, and the times of hidden users that may be shown.
+// version at which a user hid, the times of hidden users that may be shown, and whom users deny.
 type Users interface {
 	Users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error)
+	DeniedBy(ctx context.Context, user, after schemas.UserID, limit int) (list []schemas.Denial, audience schemas.Version, err error)
 }
 
-// WithStore makes rebuilds read the durable store. Call it before the first batch.
+// WithStore makes rebuilds and Watermark read the durable store. Call it before the first batch.
 func (p *Projector) WithStore(durable Users) *Projector {
 	p.durable = durable
 	return p
@@ -146,6 +150,7 @@ func (p *Projector) Apply(ctx context.Context, batch stream.Batch[stream.Logged[
 		changes[i] = item.Message
 	}
 	part.last = store.Fold(changes)
+	part.denies = slices.DeleteFunc(changes, func(t *schemas.Transition) bool { return t.Denies == "" && t.Cause != schemas.Erased })
 	to := part.progress
 	to.Latest, to.LogEpoch = max(to.Latest, batch.Latest), lastseen.LogEpoch(batch.Items, to.LogEpoch)
 	if part.restored {
@@ -182,7 +187,7 @@ func (p *Projector) report(part *partition) {
 	}
 }
 
-// Watermark records that everything up to this log time has been applied.
+// Watermark records that everything up to this log time has been applied. It also fills lists of denied viewers.
 func (p *Projector) Watermark(ctx context.Context, number int32, logTime schemas.Millis) error {
 	part, err := p.partition(ctx, number)
 	if err != nil {
@@ -193,14 +198,52 @@ func (p *Projector) Watermark(ctx context.Context, number int32, logTime schemas
 	}
 	to := part.progress
 	to.Watermark = max(to.Watermark, logTime)
-	return p.move(ctx, part, to)
+	if err := p.move(ctx, part, to); err != nil {
+		return err
+	}
+	if err := p.fillLists(ctx); err != nil {
+		p.log.WarnContext(ctx, "lists of denied viewers are missing in Redis; reads of these users ask the durable store", "error", err)
+	}
+	return nil
 }
 
-// write writes the partition's last batch under the given epoch.
+// fillLists reads lists of denied viewers that somebody missed in Redis, of users of any partition: whoever writes one,
+// its version decides. A list that is not written is missed again by the next reader.
+func (p *Projector) fillLists(ctx context.Context) error {
+	if p.durable == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.config.ReadTimeout)
+	defer cancel()
+	users, err := p.view.TakeWanted(ctx, listsPerCall)
+	if err != nil {
+		return err
+	}
+	for _, user := range users {
+		list, audience, err := p.durable.DeniedBy(ctx, user, 0, store.All)
+		if err == nil && audience != 0 {
+			err = p.view.FillDenied(ctx, user, audience, list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listsPerCall bounds how long a partition waits for the lists.
+const listsPerCall = 20
+
+// write writes the partition's last batch under the given epoch. A list of denied viewers is written before an entry that
+// needs it.
 func (p *Projector) write(ctx context.Context, part *partition, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 	defer cancel()
-	written, err := p.view.Write(ctx, epoch, part.last)
+	err := p.view.WriteDenies(ctx, part.denies)
+	written := 0
+	if err == nil {
+		written, err = p.view.Write(ctx, epoch, part.last)
+	}
 	if err != nil {
 		return fmt.Errorf("partition %d: %w", part.number, err)
 	}

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pipeline is a projector with the topics it reads and a reader on its Redis.
 type pipeline struct {
+	store.Reader
 	*projector.Projector
 	view   *redisview.View
 	reader *query.Reader

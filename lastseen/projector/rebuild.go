@@ -70,6 +70,9 @@ func (p *Projector) confirmAll(ctx context.Context, part *partition, begun redis
 		if _, err := p.view.Confirm(ctx, begun.Epoch, p.withTimes(ctx, batch), names, begun.Replacing); err != nil {
 			return err
 		}
+		if err := p.wantLists(ctx, batch); err != nil {
+			return err
+		}
 		users += len(batch)
 		p.metrics.ProjectorRebuilt.Add(float64(len(batch)))
 		batch, names = batch[:0], names[:0]
@@ -89,6 +92,19 @@ func (p *Projector) confirmAll(ctx context.Context, part *partition, begun redis
 		return users, err
 	}
 	return users, flush()
+}
+
+// wantLists makes Watermark fill the lists of denied viewers that Redis lacks.
+func (p *Projector) wantLists(ctx context.Context, batch []schemas.Current) error {
+	var users []schemas.UserID
+	var at []schemas.Version
+	for _, c := range batch {
+		if c.Override.Audience != 0 {
+			users, at = append(users, c.User), append(at, c.Override.Audience)
+		}
+	}
+	_, err := p.view.Denying(ctx, 0, users, at) // whoever misses a list wants it
+	return err
 }
 
 // withTimes replaces the times of statuses by those that may be shown. A status has the detector's

@@ -74,7 +74,8 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, all se
 	if err := s.chargeFor(request, len(users)); err != nil {
 		return nil, err
 	}
-	current, withheld, err := s.asked(ctx, request, all)
+	viewer := s.viewerOf(request)
+	current, withheld, err := s.asked(ctx, request, viewer, all)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, all se
 	if sealed != nil {
 		if p, ours := sealed.Open(key, users); !ours {
 			m.resync = resyncUnknown
-		} else if m, err = s.reader.missed(ctx, users, current, withheld, p); err != nil {
+		} else if m, err = s.reader.missed(ctx, viewer, users, current, withheld, p); err != nil {
 			return nil, err
 		}
 	}
@@ -107,12 +108,15 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, all se
 }
 
 // asked reads users, who are ascending. It does not read those that the sender may not see. Strangers are
-// withheld too.
-func (s *Server) asked(ctx context.Context, request *http.Request, all several) (current []answer, withheld []bool, err error) {
+// withheld too, and users who deny the viewer.
+func (s *Server) asked(ctx context.Context, request *http.Request, v Viewer, all several) (current []answer, withheld []bool, err error) {
 	users := all.ids
 	current, withheld, err = s.visible(ctx, request, users, func(visible []schemas.UserID) ([]answer, error) {
 		read, err := s.reader.read(ctx, visible)
 		s.reader.limit(all.tenant, read)
+		if err == nil {
+			err = s.reader.withhold(ctx, v, visible, read)
+		}
 		if err == nil {
 			s.reader.addUnsure(ctx, visible, read)
 		}
@@ -123,6 +127,7 @@ func (s *Server) asked(ctx context.Context, request *http.Request, all several) 
 	}
 	for i, user := range users {
 		current[i].User = user
+		withheld[i] = withheld[i] || current[i].denied
 	}
 	for _, i := range s.reader.strangers(ctx, all.names, current) {
 		current[i], withheld[i] = answer{Current: schemas.Current{User: users[i]}}, true

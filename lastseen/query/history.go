@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,8 +50,8 @@ type historyPage struct {
 }
 
 // history answers GET /presence/{user_id}/history. The history of a hidden user is empty, as of one never seen, and so
-// is, for others, that of a user who does not show last seen exactly.
-func (s *Server) history(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
+// is, for others, that of a user who does not show last seen exactly or denies the viewer.
+func (s *Server) history(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
 	query, name, empty, err := s.parseHistory(request)
 	if err != nil {
 		return nil, err
@@ -69,18 +70,18 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 			return nil, err
 		}
 	}
-	if !empty && !s.viewerOf(request).seesHidden(query.User) {
-		known, err := s.reader.readFor(ctx, Viewer{tenant: name.Tenant}, []schemas.UserID{query.User})
-		if err != nil {
-			return nil, err
-		}
-		empty = known[0].Override.LastSeen != 0
-	}
 	var page store.Page
-	if !empty {
-		if page, err = s.durable.History(ctx, query); err != nil {
-			return nil, err
-		}
+	viewer := s.viewerOf(request)
+	viewer.tenant = name.Tenant
+	switch {
+	case empty:
+	case viewer.seesHidden(query.User):
+		page, err = s.durable.History(ctx, query)
+	default:
+		page, err = s.historyFor(ctx, viewer, query, header)
+	}
+	if err != nil {
+		return nil, err
 	}
 	body := historyPage{Changes: make([]change, len(page.Changes))}
 	for i, t := range page.Changes {
@@ -91,6 +92,51 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 		body.NextCursor = &cursor
 	}
 	return mustJSON(body), nil
+}
+
+// historyFor is a page for a viewer who is neither the user nor an administrator: without the changes of the list of
+// denied viewers. What it may show is read after it.
+func (s *Server) historyFor(ctx context.Context, v Viewer, query store.HistoryQuery, header http.Header) (page store.Page, err error) {
+	limit := query.Limit
+	query.Limit++
+	var newest schemas.Version // audience version
+	for more := true; more; query.Limit = maxLimit {
+		part, err := s.durable.History(ctx, query)
+		if err != nil {
+			return store.Page{}, err
+		}
+		for _, t := range part.Changes {
+			newest = max(newest, t.Override.Audience)
+			if n := len(page.Changes) - 1; t.Cause != schemas.AudienceSet {
+				page.Changes = append(page.Changes, t)
+			} else if n >= 0 && page.Changes[n].Cause != schemas.VisibilityChange { // see store.RedactHidden
+				page.Changes[n].LeftOut += t.LeftOut
+			}
+		}
+		query.After, more = part.Next, part.Next != store.Cursor{} && len(page.Changes) <= limit
+	}
+	if len(page.Changes) > limit {
+		page.Changes = page.Changes[:limit]
+		last := page.Changes[limit-1]
+		page.Next = store.Cursor{At: last.At, Version: last.Version}
+	}
+	ids := []schemas.UserID{query.User}
+	known, err := s.reader.read(ctx, ids)
+	if err == nil {
+		s.reader.limit(v.tenant, known)
+		known[0].Override.Audience = max(known[0].Override.Audience, newest)
+		err = s.reader.withhold(ctx, v, ids, known)
+	}
+	switch {
+	case err != nil:
+		return store.Page{}, err
+	case known[0].denied && known[0].Hidden == 0: // the list is not known
+		setStale(header, known)
+	}
+	if known[0].denied || known[0].Override.LastSeen != 0 {
+		return store.Page{}, nil
+	}
+	return page, nil
 }
 
 func changeOf(t *schemas.Transition) change {
@@ -116,27 +162,35 @@ func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, 
 	if query.User, name, err = q.user(request); err != nil {
 		return query, name, false, err
 	}
-	for _, p := range []struct {
-		name  string
-		parse func(text string) error
-	}{
+	err = parseEach(q.Values, []parameter{
 		{"from", func(text string) (err error) { query.From, err = parseInstant("from", text); return err }},
 		{"to", func(text string) (err error) { query.To, err = parseInstant("to", text); return err }},
 		{"limit", func(text string) (err error) { query.Limit, err = parseLimit(text); return err }},
 		{"cursor", func(text string) (err error) { query.After, err = parseCursor(text); return err }},
-	} {
-		values := q.Values[p.name]
-		if len(values) > 1 {
-			return query, name, false, schemas.Invalid(p.name, "must be given once")
-		}
-		if len(values) == 0 {
-			continue
-		}
-		if err := p.parse(values[0]); err != nil {
-			return query, name, false, err
+	})
+	return query, name, len(q.Values["to"]) > 0 && query.To <= query.From, err
+}
+
+// parameter is one that may be given once.
+type parameter struct {
+	name  string
+	parse func(text string) error
+}
+
+// parseEach parses those that are given.
+func parseEach(given url.Values, parameters []parameter) error {
+	for _, p := range parameters {
+		switch values := given[p.name]; len(values) {
+		case 0:
+		case 1:
+			if err := p.parse(values[0]); err != nil {
+				return err
+			}
+		default:
+			return schemas.Invalid(p.name, "must be given once")
 		}
 	}
-	return query, name, len(q.Values["to"]) > 0 && query.To <= query.From, nil
+	return nil
 }
 
 // parseInstant reads RFC 3339 or Unix milliseconds, rounded down to milliseconds. Nothing happened

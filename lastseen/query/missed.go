@@ -48,7 +48,7 @@ type missed struct {
 // missed returns what is visible of the changes of users, which are ascending, after p. current are
 // the answers for them. It is the one place that decides which past changes a reader gets. Of a
 // hidden user that is the hide alone, of a withheld user nothing.
-func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []answer, withheld []bool, p cursor.Position,
+func (r *Reader) missed(ctx context.Context, v Viewer, users []schemas.UserID, current []answer, withheld []bool, p cursor.Position,
 ) (missed, error) {
 	m := missed{next: cursor.Position{At: p.At, Versions: make([]schemas.Version, len(users))}}
 	copy(m.next.Versions, p.Versions)
@@ -71,7 +71,19 @@ func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []a
 			return m, err
 		}
 	}
-	for i, changes := range byUser(users, log.Changes) {
+	logged := byUser(users, log.Changes)
+	if mark(current, logged) { // of a list that is newer than the answers
+		if err := r.withhold(ctx, v, users, current); err != nil {
+			return m, err
+		}
+		for i := range current {
+			withheld[i] = withheld[i] || current[i].denied
+		}
+	}
+	for i, changes := range logged {
+		if v.User != 0 && !v.seesHidden(users[i]) { // who is not denied may have been before the newest change of the list
+			changes = slices.DeleteFunc(changes, func(t *schemas.Transition) bool { return t.Version < current[i].Override.Audience })
+		}
 		listed := r.listed(&current[i], withheld[i], p.Versions[i], changes)
 		if room := pageLength - len(m.changes); len(listed) > room {
 			listed, m.more = listed[:room], true
@@ -91,6 +103,19 @@ func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []a
 	}
 	m.settle(current, withheld)
 	return m, nil
+}
+
+// mark gives answers the audience versions of changes that were read after them, where these are greater, and reports
+// whether one is.
+func mark(answers []answer, logged [][]*schemas.Transition) (greater bool) {
+	for i, changes := range logged {
+		for _, t := range changes {
+			if o := &answers[i].Override; t.Override.Audience > o.Audience {
+				o.Audience, greater = t.Override.Audience, true
+			}
+		}
+	}
+	return greater
 }
 
 // unlistable returns why changes cannot be listed, or "".
@@ -183,6 +208,7 @@ func (r *Reader) listed(now *answer, withheld bool, after schemas.Version, chang
 		c.LastSeen, c.LastActive = max(before.LastSeen, t.LastSeen), max(before.LastActive, t.LastActive)
 		c.Override.Limit(false)
 		c.Override.LastSeen = max(c.Override.LastSeen, now.Override.LastSeen) // as the user shows it by now
+		c.Override.Audience = max(c.Override.Audience, now.Override.Audience)
 		switch changed := t.From != t.To || t.Cause == schemas.VisibilityChange; {
 		case changed:
 			c.Since = t.At
@@ -215,9 +241,9 @@ func (m *missed) settle(current []answer, withheld []bool) {
 		if c := &current[i]; !withheld[i] {
 			complete = complete && m.next.Versions[i] >= c.shown()
 			upTo = min(upTo, c.upTo)
-			if c.stale != 0 && (m.stale == 0 || c.stale < m.stale) {
-				m.stale = c.stale
-			}
+		}
+		if c := &current[i]; c.stale != 0 && (m.stale == 0 || c.stale < m.stale) {
+			m.stale = c.stale
 		}
 	}
 	switch since := cmp.Or(m.next.At, schemas.MillisOf(time.Now())); {
@@ -243,7 +269,7 @@ func resynced(current []answer, withheld []bool) missed {
 // presence is how others see the user of an answer.
 func (r *Reader) presence(a *answer, withheld bool) schemas.Presence {
 	c := *a
-	if withheld {
+	if withheld && !a.denied {
 		c = answer{Current: schemas.Current{User: a.User, Visibility: schemas.Nobody}, seen: true}
 	} else if r.config.HiddenOffline && a.hidden() {
 		c.Current = asOffline(a.Current)
@@ -277,6 +303,6 @@ func (r *Reader) Missed(ctx context.Context, tenant string, users []schemas.User
 	for i, user := range users {
 		current[i].User = user // also of those of whom nothing is known
 	}
-	m, err := r.missed(ctx, users, current, make([]bool, len(users)), p)
+	m, err := r.missed(ctx, Viewer{}, users, current, make([]bool, len(users)), p)
 	return m.changes, m.resync != "" || m.more, err
 }

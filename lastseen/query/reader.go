@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/tick"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/redisview"
@@ -30,6 +31,11 @@ type View interface {
 	Counts(ctx context.Context) (map[int32]redisview.PartitionCounts, error)
 	// CountsOfTenant returns the same of one tenant, without the partitions of which it is not known.
 	CountsOfTenant(ctx context.Context, tenant string, partitions int32) (map[int32]redisview.PartitionCounts, error)
+	// Denying returns whether users deny the viewer, in their order: the zero value where the list is missing or older
+	// than at.
+	Denying(ctx context.Context, viewer schemas.UserID, users []schemas.UserID, at []schemas.Version) ([]shown.Denying, error)
+	// Denied returns whom a user denies; shown.ErrBehind if the list is missing or older than at.
+	Denied(ctx context.Context, user schemas.UserID, at schemas.Version) (shown.Denied, error)
 }
 
 // Reader reads presence from Redis and, where Redis does not know, from the durable store. All
@@ -58,6 +64,7 @@ func NewReader(view View, durable store.Reader, partitions int32, config lastsee
 type answer struct {
 	schemas.Current
 	seen   bool            // something is known
+	denied bool            // it is that of a hidden user, because of the viewer
 	erased schemas.Version // the version that erased the user, while Redis remembers it
 	stale  schemas.Millis  // stale_since, 0 = not stale
 	unsure schemas.Millis  // unsure_since, 0 = sure
@@ -115,6 +122,9 @@ func (a *answer) ordered() schemas.Presence {
 // readFor is read as the viewer sees it.
 func (r *Reader) readFor(ctx context.Context, v Viewer, ids []schemas.UserID) ([]answer, error) {
 	answers, err := r.read(ctx, ids)
+	if err == nil {
+		err = r.withhold(ctx, v, ids, answers)
+	}
 	r.show(v, ids, answers)
 	return answers, err
 }
@@ -295,12 +305,14 @@ func (r *Reader) readStore(ctx context.Context, ids []schemas.UserID, entries []
 // newest merges what Redis and the durable store know of a user.
 func newest(e redisview.Entry, c schemas.Current) schemas.Current {
 	if !e.Found || store.Has(c, e.Current) {
-		if c.Version < e.Version {
-			c.Override.LastSeen = e.Override.LastSeen // the store may not have the change of it
+		if c.Version < e.Version { // the store may not have the change of it
+			c.Override.LastSeen = e.Override.LastSeen
+			c.Override.Audience = max(e.Override.Audience, c.Override.Audience)
 		}
 		return c
 	}
 	n := e.Current
+	n.Override.Audience = max(n.Override.Audience, c.Override.Audience)
 	switch {
 	case n.Since != 0:
 		n.LastSeen, n.LastActive = max(n.LastSeen, c.LastSeen), max(n.LastActive, c.LastActive)

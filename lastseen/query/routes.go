@@ -104,15 +104,16 @@ const (
 // Routes mounts the reads.
 func (s *Server) Routes(mux *http.ServeMux) {
 	reads := map[string]read{
-		"GET /presence/batch":                s.batch,
-		"POST /presence/batch":               s.postBatch,
-		"GET /presence/count":                s.counts,
-		"GET /presence/push":                 s.push,
-		"GET /presence/{user_id}":            s.user,
-		"GET /presence/{user_id}/history":    s.history,
-		"GET /presence/{user_id}/visibility": s.visibility,
-		"GET /presence/{user_id}/audience":   s.audience,
-		"GET /presence/{user_id}/override":   s.override,
+		"GET /presence/batch":                   s.batch,
+		"POST /presence/batch":                  s.postBatch,
+		"GET /presence/count":                   s.counts,
+		"GET /presence/push":                    s.push,
+		"GET /presence/{user_id}":               s.user,
+		"GET /presence/{user_id}/history":       s.history,
+		"GET /presence/{user_id}/visibility":    s.visibility,
+		"GET /presence/{user_id}/audience":      s.audience,
+		"GET /presence/{user_id}/audience/deny": s.denials,
+		"GET /presence/{user_id}/override":      s.override,
 	}
 	if s.keys != nil {
 		reads["GET /presence/changes"], reads["POST /presence/changes"] = s.changes, s.postChanges

@@ -48,7 +48,7 @@ func TestAnswersSaySinceWhenTheyAreStaleWhoeverKnowsTheUser(t *testing.T) {
 	}{
 		"the pipeline stands still": {func(w *world) { w.happen(t, arrives(1, 1, day)); w.upTo(t, stood) }, stood, stood},
 		"the watermark is fresh":    {func(w *world) { w.happen(t, arrives(1, 1, day)); w.upTo(t, now()) }, 0, 0},
-		"Redis is away":             {func(w *world) { w.durably(t, arrives(1, 1, day)); w.serve(away{}, w.durable) }, now(), now()},
+		"Redis is away":             {func(w *world) { w.durably(t, arrives(1, 1, day)); w.serve(awayView{}, w.durable) }, now(), now()},
 		"the store is away": {func(w *world) {
 			w.happen(t, arrives(1, 1, day))
 			w.upTo(t, now())
@@ -97,7 +97,7 @@ func TestABatchSaysSinceWhenWhatItSaysOfSomeUserMayBeOutOfDate(t *testing.T) {
 
 // mortal is a Redis whose watermarks are fresh until it dies.
 type mortal struct {
-	away
+	awayView
 	dead atomic.Bool
 }
 
@@ -156,7 +156,7 @@ func TestWhatNobodyKnowsIsAnErrorAndNeverOffline(t *testing.T) {
 			}
 		}
 	}
-	w.serve(away{}, away{})
+	w.serve(awayView{}, away{})
 	check("both away")
 	w.serve(w.view, away{})
 	check("an empty Redis")

@@ -82,8 +82,9 @@ func (s *Server) audience(ctx context.Context, request *http.Request, header htt
 
 // ofOwn is what is known of the user of a request, for the user and for administrators; nil for others. It fills in
 // called.
-func (s *Server) ofOwn(ctx context.Context, request *http.Request, header http.Header, called *schemas.NamedUser) (*answer, error) {
-	q, err := s.ask(request)
+func (s *Server) ofOwn(ctx context.Context, request *http.Request, header http.Header, called *schemas.NamedUser, parameters ...string,
+) (*answer, error) {
+	q, err := s.ask(request, parameters...)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
@@ -196,6 +197,25 @@ func (away) Names(context.Context, []schemas.UserID) (map[schemas.UserID]schemas
 	return nil, errAway
 }
 
+func (away) DeniedBy(context.Context, schemas.UserID, schemas.UserID, int) ([]schemas.Denial, schemas.Version, error) {
+	return nil, 0, errAway
+}
+
+func (away) Denying(context.Context, schemas.UserID, []schemas.UserID) (map[schemas.UserID]shown.Denying, error) {
+	return nil, errAway
+}
+
 func (away) Missed(context.Context, store.MissedQuery) (store.Missed, error) {
 	return store.Missed{}, errAway
+}
+
+// awayView is a Redis that does not answer.
+type awayView struct{ away }
+
+func (awayView) Denying(context.Context, schemas.UserID, []schemas.UserID, []schemas.Version) ([]shown.Denying, error) {
+	return nil, errAway
+}
+
+func (awayView) Denied(context.Context, schemas.UserID, schemas.Version) (shown.Denied, error) {
+	return shown.Denied{}, errAway
 }

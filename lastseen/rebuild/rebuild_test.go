@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,8 +59,14 @@ func open(t *testing.T) *sqlitestore.Store {
 	return s
 }
 
-// content is the log and the users of a store.
-func content(t *testing.T, s *sqlitestore.Store) ([]store.Entry, map[schemas.UserID]schemas.Current) {
+// denied is the list of a user as of a version.
+type denied struct {
+	list     []schemas.Denial
+	audience schemas.Version
+}
+
+// content is the log, the users and their lists in a store.
+func content(t *testing.T, s *sqlitestore.Store) ([]store.Entry, map[schemas.UserID]schemas.Current, map[schemas.UserID]denied) {
 	t.Helper()
 	var all []store.Entry
 	must.Do(t, s.Changes(t.Context(), store.Range{}, func(e *store.Entry) error { all = append(all, *e); return nil }))
@@ -67,8 +74,13 @@ func content(t *testing.T, s *sqlitestore.Store) ([]store.Entry, map[schemas.Use
 	for i := range ids {
 		ids[i] = schemas.UserID(i + 1)
 	}
-	users := must.Get(s.Users(t.Context(), ids))(t)
-	return all, users
+	lists := map[schemas.UserID]denied{}
+	for _, id := range ids {
+		list, audience, err := s.DeniedBy(t.Context(), id, 0, schemas.MaxDenied)
+		must.Do(t, err)
+		lists[id] = denied{list, audience}
+	}
+	return all, must.Get(s.Users(t.Context(), ids))(t), lists
 }
 
 func TestAnEmptiedStoreIsRebuiltWhileTheSinkGoesOnAndNothingIsDoubled(t *testing.T) {
@@ -93,8 +105,11 @@ func TestAnEmptiedStoreIsRebuiltWhileTheSinkGoesOnAndNothingIsDoubled(t *testing
 			t.Errorf("done %+v", done)
 		}
 	}
-	wantLog, wantUsers := content(t, whole)
-	gotLog, gotUsers := content(t, emptied)
+	wantLog, wantUsers, wantLists := content(t, whole)
+	gotLog, gotUsers, gotLists := content(t, emptied)
+	if !reflect.DeepEqual(gotLists, wantLists) {
+		t.Errorf("the lists are\n%v, want\n%v", gotLists, wantLists)
+	}
 	if !slices.Equal(gotLog, wantLog) {
 		t.Errorf("%d changes, want %d", len(gotLog), len(wantLog))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
 	"github.com/stillhere/stillhere/internal/testkit/must"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
@@ -40,6 +41,14 @@ func someUsers(n int, version schemas.Version) (updates []store.Update, ids []sc
 func keeps(t *testing.T, v *View, version schemas.Version) error {
 	t.Helper()
 	updates, ids := someUsers(300, version)
+	at, lists := make([]schemas.Version, len(ids)), make([]*schemas.Transition, len(ids))
+	for i, id := range ids {
+		updates[i].Override.Audience, at[i] = version, version
+		lists[i] = denies(t, id, version, version-1, []schemas.UserID{9999}, nil)
+	}
+	if err := v.WriteDenies(t.Context(), lists); err != nil {
+		return err
+	}
 	if _, err := v.Write(t.Context(), 1, updates); err != nil {
 		return err
 	}
@@ -48,19 +57,25 @@ func keeps(t *testing.T, v *View, version schemas.Version) error {
 		return err
 	}
 	for i, e := range entries {
-		if !e.Found || e.Version != version || e.User != ids[i] {
+		if !e.Found || e.Version != version || e.User != ids[i] || e.Override.Audience != version {
 			t.Fatalf("user %d: %+v", ids[i], e)
 		}
 	}
-	return nil
+	denied, err := v.Denying(t.Context(), 9999, ids, at)
+	for i, d := range denied {
+		if lost := version != 1 && d.Version == 0; !lost && d != (shown.Denying{Version: version, Since: lists[i].At, Hidden: version}) {
+			t.Fatalf("user %d: %+v", ids[i], d)
+		}
+	}
+	return err
 }
 
 func TestInAClusterUsersOfAllNodesAndTheMarksAreKept(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	v := openAt(t, Options{Addrs: cluster.Addrs()[:1], Cluster: true})
-	must.Do(t, keeps(t, v, 3))
-	older, _ := someUsers(300, 2)
+	must.Do(t, keeps(t, v, 1))
+	older, _ := someUsers(300, 0)
 	if written, err := v.Write(t.Context(), 1, older); err != nil || written != 0 {
 		t.Fatalf("%d older ones won, %v", written, err)
 	}

@@ -33,8 +33,9 @@ func (e Entry) Complete() bool {
 // position:
 //
 //	1 format "2" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
-//	| 1 visibility, or "0" for an erased user | 4 device kinds | 1 state and last seen of the override
-//	| 12 last seen | 12 last active
+//	| 1 visibility, or "0" for an erased user | 4 device kinds, whose greatest bit says that the user has denied viewers
+//	| 1 state and last seen of the override | 12 last seen | 12 last active
+//	| with that bit: 16 version of the list of denied viewers
 //	| in text mode, once the name is known: tenant | 1 byte 0 | name
 const (
 	format      = '2'
@@ -48,7 +49,9 @@ const (
 	kindsEnd    = seenByEnd + 4
 	overrideEnd = kindsEnd + 1
 	lastSeenEnd = overrideEnd + 12
-	valueLength = lastSeenEnd + 12 // without a name
+	valueLength = lastSeenEnd + 12 // without what few users have
+	audience    = 16               // digits
+	deniesMark  = 1 << 15          // beside the device kinds
 	maxTail     = schemas.MaxTenant + 1 + schemas.MaxName
 )
 
@@ -88,10 +91,18 @@ func appendValue(dst []byte, e Entry) []byte {
 	} else {
 		dst = appendHex(dst, int64(schemas.KnownVisibility(e.Visibility)), 1)
 	}
-	dst = appendHex(dst, int64(e.Kinds), 4)
+	mark := int64(0)
+	if e.Override.Audience != 0 {
+		mark = deniesMark
+	}
+	dst = appendHex(dst, int64(e.Kinds)|mark, 4)
 	dst = appendHex(dst, int64(e.Override.State)|int64(e.Override.LastSeen)<<2, 1)
 	dst = appendHex(dst, int64(e.LastSeen), 12)
-	return appendHex(dst, int64(e.LastActive), 12)
+	dst = appendHex(dst, int64(e.LastActive), 12)
+	if mark != 0 {
+		dst = appendHex(dst, int64(e.Override.Audience), audience)
+	}
+	return dst
 }
 
 // appendHex appends the lowest digits of n.
@@ -108,8 +119,16 @@ func parseValue(user schemas.UserID, stored string) Entry {
 	if len(stored) < valueLength || stored[0] != format {
 		return Entry{}
 	}
-	var sum uint64
-	if tail := stored[valueLength:]; tail != "" {
+	var sum, bad uint64
+	var denies schemas.Version
+	tail := stored[valueLength:]
+	if stored[seenByEnd] >= '8' {
+		if len(tail) < audience {
+			return Entry{}
+		}
+		denies, tail = schemas.Version(hex16([]byte(tail[:audience]), &bad)), tail[audience:]
+	}
+	if tail != "" {
 		if len(tail) > maxTail || strings.IndexByte(tail, 0) < 0 {
 			return Entry{}
 		}
@@ -117,7 +136,7 @@ func parseValue(user schemas.UserID, stored string) Entry {
 	}
 	var space [valueLength]byte
 	copy(space[:], stored)
-	text, bad := space[:], uint64(0)
+	text := space[:]
 	small := hex8(text[hiddenEnd:], &bad) >> 4 // seven digits: state, visibility, device kinds, override
 	e := Entry{Found: true, NameSum: sum, Epoch: hex12(text[versionEnd:], &bad), Current: schemas.Current{
 		User:       user,
@@ -126,8 +145,8 @@ func parseValue(user schemas.UserID, stored string) Entry {
 		Hidden:     schemas.Version(hex16(text[sinceEnd:], &bad)),
 		State:      schemas.State(small >> 24),
 		Visibility: schemas.Visibility(small >> 20 & 0xf),
-		Kinds:      schemas.KindSet(small >> 4),
-		Override:   schemas.Override{State: schemas.OverrideState(small & 3), LastSeen: schemas.LastSeen(small >> 2 & 3)},
+		Kinds:      schemas.KindSet(small >> 4 &^ deniesMark),
+		Override:   schemas.Override{State: schemas.OverrideState(small & 3), LastSeen: schemas.LastSeen(small >> 2 & 3), Audience: denies},
 		LastSeen:   schemas.Millis(hex12(text[overrideEnd:], &bad)),
 		LastActive: schemas.Millis(hex12(text[lastSeenEnd:], &bad)),
 	}}

@@ -11,10 +11,18 @@ import (
 // plainValue reads the stored form field by field, as slowly as it likes.
 func plainValue(user schemas.UserID, text string) Entry {
 	text, tail := cutTail(text)
+	denies := ""
+	if len(text) == valueLength && text[seenByEnd] >= '8' {
+		if len(tail) < audience {
+			return Entry{}
+		}
+		denies, tail = tail[:audience], tail[audience:]
+	}
 	if tail != "" && (len(tail) > maxTail || !strings.Contains(tail, "\x00")) {
 		return Entry{}
 	}
-	if len(text) != valueLength || text[0] != format || strings.ToLower(text) != text || strings.ContainsAny(text, "+-_") {
+	if digits := text + denies; len(text) != valueLength || text[0] != format || strings.ToLower(digits) != digits ||
+		strings.ContainsAny(digits, "+-_") {
 		return Entry{}
 	}
 	ok := true
@@ -32,6 +40,11 @@ func plainValue(user schemas.UserID, text string) Entry {
 		LastSeen:   schemas.Millis(number(overrideEnd, lastSeenEnd)),
 		LastActive: schemas.Millis(number(lastSeenEnd, valueLength)),
 	}}
+	if denies != "" {
+		e.Kinds &= 1<<15 - 1
+		n, err := strconv.ParseUint(denies, 16, 64)
+		e.Override.Audience, ok = schemas.Version(n), ok && err == nil
+	}
 	if e.Visibility == 0 {
 		e.Erased, e.Visibility = true, schemas.Everyone
 	}
@@ -68,7 +81,7 @@ func cutTail(text string) (entry, tail string) {
 
 var someValue = string(appendValue(nil, Entry{Epoch: 0x123456789abc, Current: schemas.Current{Version: 0x7edcba9876543210, Since: 1,
 	State: schemas.Away, Visibility: schemas.Nobody, Hidden: 7, Kinds: 5, LastSeen: 0xfedcba987654, LastActive: 0xabcdef,
-	Override: schemas.Override{State: schemas.SetAway, LastSeen: schemas.SeenNever}}}))
+	Override: schemas.Override{State: schemas.SetAway, LastSeen: schemas.SeenNever, Audience: 0x7edcba9876543210}}}))
 
 func TestEveryCorruptByteOfAValueIsReadAsPlainly(t *testing.T) {
 	t.Parallel()
@@ -86,6 +99,7 @@ func FuzzParseValue(f *testing.F) {
 	f.Add(someValue + "\x00ann")
 	f.Add(someValue + "acme\x00ann")
 	f.Add(someValue + "ann")
+	f.Add(someValue[:valueLength])
 	f.Add(strings.Repeat("1", valueLength))
 	f.Fuzz(func(t *testing.T, text string) {
 		checkValue(t, text)

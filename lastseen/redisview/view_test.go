@@ -87,7 +87,7 @@ func readsWhatWasWritten(t *testing.T, v *View) {
 		}
 		got := e.Current
 		w := want[ids[i]]
-		w.Override = schemas.Override{State: w.Override.State, LastSeen: w.Override.LastSeen}
+		w.Override = schemas.Override{State: w.Override.State, LastSeen: w.Override.LastSeen, Audience: w.Override.Audience}
 		// Without history, since and hidden are left open rather than guessed.
 		if got.Since == 0 {
 			got.Since = w.Since
@@ -143,7 +143,7 @@ func TestOneUserTwiceInOneWriteEndsWithTheNewestVersion(t *testing.T) {
 	})
 }
 
-func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
+func TestOnlyUsersWhoAreOfflineAndVisibleToAllExpire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
@@ -151,23 +151,25 @@ func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
 		for _, step := range []struct {
 			state      schemas.State
 			visibility schemas.Visibility
+			audience   schemas.Version
 			expires    bool
 		}{
-			{schemas.Offline, schemas.Everyone, true},
-			{schemas.Online, schemas.Everyone, false},
-			{schemas.Away, schemas.Everyone, false},
-			{schemas.Offline, schemas.Everyone, true},
-			// The durable store alone could not say that a long absent user hides,
+			{schemas.Offline, schemas.Everyone, 0, true},
+			{schemas.Online, schemas.Everyone, 0, false},
+			{schemas.Away, schemas.Everyone, 0, false},
+			{schemas.Offline, schemas.Everyone, 0, true},
+			// The durable store alone could not say that a long absent user hides, or from whom,
 			// were it away.
-			{schemas.Offline, schemas.Nobody, false},
+			{schemas.Offline, schemas.Nobody, 0, false},
+			{schemas.Offline, schemas.Everyone, 5, false},
 		} {
 			user.Version++
-			user.State, user.Visibility = step.state, step.visibility
+			user.State, user.Visibility, user.Override.Audience = step.state, step.visibility, step.audience
 			_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
 			must.Do(t, err)
 			left := must.Get(v.client.PTTL(t.Context(), v.userKey(7)).Result())(t)
 			if (left > 0) != step.expires || left > week {
-				t.Errorf("%v %v: time to live %v", step.state, step.visibility, left)
+				t.Errorf("%+v: time to live %v", step, left)
 			}
 		}
 	})
@@ -342,15 +344,19 @@ func TestValuesComeBackFromTheirStoredForm(t *testing.T) {
 			Since:      schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "since")),
 			LastSeen:   schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "seen")),
 			LastActive: schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "active")),
-			Kinds:      schemas.KindSet(rapid.Uint16().Draw(t, "kinds")),
+			Kinds:      schemas.KindSet(rapid.Uint16Max(deniesMark-1).Draw(t, "kinds")),
 			Override: schemas.Override{State: schemas.OverrideState(rapid.IntRange(0, 3).Draw(t, "override")),
-				LastSeen: schemas.LastSeen(rapid.IntRange(0, 3).Draw(t, "last seen"))},
+				LastSeen: schemas.LastSeen(rapid.IntRange(0, 3).Draw(t, "last seen")),
+				Audience: schemas.Version(max(0, rapid.Int64Range(-5, 1<<62).Draw(t, "audience")))},
 			Visibility: schemas.Visibility(rapid.IntRange(1, 2).Draw(t, "visibility")),
 			Version:    schemas.Version(rapid.Int64Min(1).Draw(t, "version")),
 			Hidden:     schemas.Version(rapid.Int64Min(0).Draw(t, "hidden")),
 		}}
-		text := string(appendValue(nil, want))
-		if got := parseValue(5, text); len(text) != valueLength || got != want {
+		text, length := string(appendValue(nil, want)), valueLength
+		if want.Override.Audience != 0 {
+			length += audience
+		}
+		if got := parseValue(5, text); len(text) != length || got != want {
 			t.Fatalf("%q is read as %+v, want %+v", text, got, want)
 		}
 	})

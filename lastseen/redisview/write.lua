@@ -3,7 +3,7 @@
 -- expire, written with one MSET: a script keeps everybody else waiting.
 --
 -- KEYS[i]       the user's key
--- ARGV[1]       how long a user who is offline and visible stays, milliseconds
+-- ARGV[1]       how long a user who is offline and visible, and denies nobody, stays, milliseconds
 -- ARGV[2 * i]   the new value (value.go)
 -- ARGV[2*i + 1] what the update knows: "s" since, "h" hidden, "t" that its times do
 --               not depend on those before, "c" that it was read from the status
@@ -14,7 +14,7 @@
 
 local VERSION, EPOCH, SINCE, HIDDEN = {2, 17}, {18, 29}, {30, 41}, {42, 57}
 local SEEN, ACTIVE = {65, 76}, {77, 88}
-local LENGTH = 88 -- without a name
+local LENGTH = 88 -- without what few users have
 local NO_SINCE, NOT_HIDDEN = string.rep('0', 12), string.rep('0', 16)
 local OFFLINE_VISIBLE, ERASED = '11', '10'
 
@@ -24,6 +24,16 @@ end
 
 local function set(value, field, text)
   return string.sub(value, 1, field[1] - 1) .. text .. string.sub(value, field[2] + 1)
+end
+
+-- Whether the user has denied viewers; those never expire.
+local function denies(value)
+  return string.sub(value, 60, 60) >= '8'
+end
+
+-- The length without a name.
+local function length(value)
+  return denies(value) and LENGTH + 16 or LENGTH
 end
 
 local function knows(flags, what)
@@ -76,10 +86,10 @@ for i, key in ipairs(KEYS) do
   end
 
   -- A name, once known, stays; a newer one counts.
-  local name = string.sub(new, LENGTH + 1)
-  if result and name == '' and old and not knows(flags, 'e') then name = string.sub(old, LENGTH + 1) end
+  local name = string.sub(new, length(new) + 1)
+  if result and name == '' and old and not knows(flags, 'e') then name = string.sub(old, length(old) + 1) end
   if result then
-    result = string.sub(result, 1, LENGTH) .. name
+    result = string.sub(result, 1, length(result)) .. name
     results[key] = result
     written = written + 1
   end
@@ -87,7 +97,7 @@ end
 
 local kept = {}
 for key, result in pairs(results) do
-  if string.sub(result, 58, 59) == OFFLINE_VISIBLE then
+  if string.sub(result, 58, 59) == OFFLINE_VISIBLE and not denies(result) then
     redis.call('SET', key, result, 'PX', ARGV[1])
   elseif string.sub(result, 58, 59) == ERASED then
     -- Long enough for a projector that has lost its partition to notice it.

@@ -24,6 +24,7 @@ func TestNothingFromBeforeAnErasureIsReadWhereverItIs(t *testing.T) {
 		n := rapid.IntRange(1, len(changes)-1).Draw(rt, "erasure")
 		erasure := &changes[n]
 		erasure.Cause, erasure.From, erasure.To, erasure.ErasedUntil = schemas.Erased, schemas.Offline, schemas.Offline, erasure.At
+		erasure.Denies, erasure.AudienceBefore = "", 0
 		var want, with []store.Entry
 		for _, e := range changes {
 			if e.User != erasure.User || e.Version >= erasure.Version {

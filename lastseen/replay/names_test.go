@@ -303,7 +303,7 @@ func wantName(t *testing.T, want schemas.Name, tenant, name *string) {
 
 func TestWritingNamedLinesAllocatesNothing(t *testing.T) {
 	rows := entries(5, 9, 40)
-	rows[7].Name = schemas.Name{Tenant: "acme", Text: "ann"}
+	rows[7].Name, rows[7].Override = schemas.Name{Tenant: "acme", Text: "ann"}, schemas.Override{}
 	for _, format := range []Format{JSONL, CSV} {
 		w := ChangesWith(Named, format, discard{})
 		if n := testing.AllocsPerRun(1000, func() { _ = w.Write(&rows[7]) }); n != 0 {

@@ -72,6 +72,9 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 			return err
 		}
 	}
+	if err := s.WriteDenies(ctx, queries{tx}, changes); err != nil {
+		return err
+	}
 	if err := writeNames(ctx, tx, store.NamesOf(changes)); err != nil {
 		return err
 	}

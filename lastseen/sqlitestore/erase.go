@@ -11,6 +11,7 @@ import (
 var eraseSQL = []string{
 	`DELETE FROM user_presence WHERE user_id = ?1 AND version <= ?2`,
 	`DELETE FROM status_changes WHERE user_id = ?1 AND version <= ?2`,
+	`DELETE FROM denied_viewers WHERE user_id = ?1 AND version <= ?2`,
 	`INSERT INTO erased_users (user_id, version, until, partition) VALUES (?1, ?2, ?3, ?4)
 		ON CONFLICT (user_id) DO UPDATE SET version = excluded.version, until = excluded.until, partition = excluded.partition
 		WHERE version < excluded.version`,

@@ -30,7 +30,7 @@ var (
 // dialect is what SQLite does differently from Postgres.
 var dialect = store.Dialect{
 	Users: usersSQL, History: historySQL, LastShow: lastShowSQL, Missed: missedSQL,
-	In: `IN (SELECT value FROM json_each($1))`, Millis: `%s`,
+	In: `IN (SELECT value FROM json_each($1))`, Values: `json_each($1)`, Millis: `%s`,
 	List: func(numbers []int64) any { return list(numbers) },
 	Asked: func(users, after []int64) []any {
 		pairs := make([][2]int64, len(users))

@@ -71,7 +71,8 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 func Has(row, c schemas.Current) bool {
 	return row.Version >= c.Version ||
 		!c.Version.OfChange() && row.Version != 0 && row.State == c.State && row.Visibility == c.Visibility &&
-			row.Override.State == c.Override.State && row.Override.LastSeen >= c.Override.LastSeen
+			row.Override.State == c.Override.State && row.Override.LastSeen >= c.Override.LastSeen &&
+			row.Override.Audience >= c.Override.Audience
 }
 
 // ByUser returns the changes ordered by user, those of one user as they were.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -44,7 +45,8 @@ type Writer interface {
 	// returns nil the effect is durable. If the outcome of the commit was unknown, Append has read
 	// the position; if it could not, it returns the error, and a repeated call returns nil or
 	// ErrFenced.
-	// Names that changes carry are stored with them; see Namer.
+	// Names that changes carry are stored with them (see Namer), and so is whom they deny, with the version of the change:
+	// of changes of a user and a viewer the newest counts.
 	Append(ctx context.Context, batch Batch) error
 }
 
@@ -105,6 +107,13 @@ type Reader interface {
 	// Names returns what is known of the names of ids, which has no duplicates. In int mode there is
 	// nothing.
 	Names(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error)
+	// DeniedBy returns the viewers greater than after whom a user denies, ascending, at most limit. As of audience the list
+	// is complete: it is Override.Audience of the user's row in the same snapshot, and 0 if there is none, or if changes
+	// of the list are missing.
+	DeniedBy(ctx context.Context, user, after schemas.UserID, limit int) (list []schemas.Denial, audience schemas.Version, err error)
+	// Denying returns whether users deny a viewer, for each who has ever denied anybody, all in one snapshot. Version is
+	// audience of DeniedBy.
+	Denying(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) (map[schemas.UserID]shown.Denying, error)
 }
 
 // HistoryQuery asks for the changes of a user.

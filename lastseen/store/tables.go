@@ -29,8 +29,8 @@ type Queryer interface {
 type Dialect struct {
 	// Statements; see sql/ of each store.
 	Users, History, LastShow, Missed string
-	// In is the condition that a number is in the List that is $1.
-	In string
+	// In is the condition that a number is in the List that is $1, Values its rows with the column value.
+	In, Values string
 	// Millis are the milliseconds of the instant %s.
 	Millis string
 	// Touch is the end of a SET clause that notes the time of a batch; empty where none is stored.

@@ -387,7 +387,7 @@ type Frame struct {
 	// Written by the owner of the partition, so that log time advances, and so that the log shows since when it has an
 	// owner that keeps up.
 	Tick bool `protobuf:"varint,12,opt,name=tick,proto3" json:"tick,omitempty"`
-	// A change of one user's visibility, override or last seen.
+	// A change of one user's visibility, override, last seen or list of denied viewers.
 	Visibility *VisibilityChange `protobuf:"bytes,13,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// The detector moved these beats here from a partition they had been written
 	// to by mistake; a frame is forwarded only once.
@@ -810,8 +810,8 @@ func (x *Erasure) GetName() string {
 	return ""
 }
 
-// VisibilityChange sets one of what a user chooses, from this record on: visibility, override or last_seen. The
-// others stay.
+// VisibilityChange sets one of what a user chooses, from this record on: visibility, override, last_seen or whom the
+// user denies. The others stay.
 type VisibilityChange struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	UserId     int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -822,6 +822,7 @@ type VisibilityChange struct {
 	// In place of the override before.
 	Override      *Override `protobuf:"bytes,5,opt,name=override,proto3" json:"override,omitempty"`
 	LastSeen      LastSeen  `protobuf:"varint,6,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"`
+	Denies        *Denies   `protobuf:"bytes,7,opt,name=denies,proto3" json:"denies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -898,6 +899,67 @@ func (x *VisibilityChange) GetLastSeen() LastSeen {
 	return LastSeen_LAST_SEEN_UNSPECIFIED
 }
 
+func (x *VisibilityChange) GetDenies() *Denies {
+	if x != nil {
+		return x.Denies
+	}
+	return nil
+}
+
+// Denies changes the list of the viewers to whom a user looks hidden, whoever else sees the user. Both lists ascend, each
+// viewer is in one of them, and in all they have 1 to 1,000. A list that would have more than 10,000 stays as it is.
+type Denies struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Add           []int64                `protobuf:"fixed64,1,rep,packed,name=add,proto3" json:"add,omitempty"`
+	Remove        []int64                `protobuf:"fixed64,2,rep,packed,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Denies) Reset() {
+	*x = Denies{}
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Denies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Denies) ProtoMessage() {}
+
+func (x *Denies) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Denies.ProtoReflect.Descriptor instead.
+func (*Denies) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Denies) GetAdd() []int64 {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *Denies) GetRemove() []int64 {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
 // Override is what a user asks to be shown as, until it ends.
 type Override struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -912,7 +974,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +986,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +999,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Override) GetState() OverrideState {
@@ -973,7 +1035,7 @@ type HeartbeatsRequest struct {
 
 func (x *HeartbeatsRequest) Reset() {
 	*x = HeartbeatsRequest{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1047,7 @@ func (x *HeartbeatsRequest) String() string {
 func (*HeartbeatsRequest) ProtoMessage() {}
 
 func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1060,7 @@ func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatsRequest) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HeartbeatsRequest) GetGatewayId() string {
@@ -1041,7 +1103,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1115,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1128,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{6}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Beat) GetUserId() int64 {
@@ -1150,7 +1212,7 @@ type ConnectionsRequest struct {
 
 func (x *ConnectionsRequest) Reset() {
 	*x = ConnectionsRequest{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1224,7 @@ func (x *ConnectionsRequest) String() string {
 func (*ConnectionsRequest) ProtoMessage() {}
 
 func (x *ConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1237,7 @@ func (x *ConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{7}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConnectionsRequest) GetGatewayId() string {
@@ -1232,7 +1294,7 @@ type ConnectionEvent struct {
 
 func (x *ConnectionEvent) Reset() {
 	*x = ConnectionEvent{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1306,7 @@ func (x *ConnectionEvent) String() string {
 func (*ConnectionEvent) ProtoMessage() {}
 
 func (x *ConnectionEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[8]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1319,7 @@ func (x *ConnectionEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionEvent.ProtoReflect.Descriptor instead.
 func (*ConnectionEvent) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{8}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConnectionEvent) GetKind() ConnectionEventKind {
@@ -1294,7 +1356,7 @@ type HeartbeatsResponse struct {
 
 func (x *HeartbeatsResponse) Reset() {
 	*x = HeartbeatsResponse{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1368,7 @@ func (x *HeartbeatsResponse) String() string {
 func (*HeartbeatsResponse) ProtoMessage() {}
 
 func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[9]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1381,7 @@ func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatsResponse) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{9}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HeartbeatsResponse) GetAccepted() int32 {
@@ -1349,7 +1411,7 @@ type RefusedBeats struct {
 
 func (x *RefusedBeats) Reset() {
 	*x = RefusedBeats{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[10]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1423,7 @@ func (x *RefusedBeats) String() string {
 func (*RefusedBeats) ProtoMessage() {}
 
 func (x *RefusedBeats) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[10]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1436,7 @@ func (x *RefusedBeats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedBeats.ProtoReflect.Descriptor instead.
 func (*RefusedBeats) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{10}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RefusedBeats) GetTenant() string {
@@ -1454,7 +1516,7 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12*\n" +
 	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\xfa\x01\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\xa8\x02\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +
@@ -1463,7 +1525,11 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x122\n" +
 	"\boverride\x18\x05 \x01(\v2\x16.stillhere.v1.OverrideR\boverride\x123\n" +
-	"\tlast_seen\x18\x06 \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\"l\n" +
+	"\tlast_seen\x18\x06 \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\x12,\n" +
+	"\x06denies\x18\a \x01(\v2\x14.stillhere.v1.DeniesR\x06denies\"2\n" +
+	"\x06Denies\x12\x10\n" +
+	"\x03add\x18\x01 \x03(\x10R\x03add\x12\x16\n" +
+	"\x06remove\x18\x02 \x03(\x10R\x06remove\"l\n" +
 	"\bOverride\x121\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1b.stillhere.v1.OverrideStateR\x05state\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12\x12\n" +
@@ -1554,7 +1620,7 @@ func file_stillhere_v1_frame_proto_rawDescGZIP() []byte {
 }
 
 var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_stillhere_v1_frame_proto_goTypes = []any{
 	(DeviceKind)(0),            // 0: stillhere.v1.DeviceKind
 	(BeatKind)(0),              // 1: stillhere.v1.BeatKind
@@ -1566,39 +1632,41 @@ var file_stillhere_v1_frame_proto_goTypes = []any{
 	(*NamedRow)(nil),           // 7: stillhere.v1.NamedRow
 	(*Erasure)(nil),            // 8: stillhere.v1.Erasure
 	(*VisibilityChange)(nil),   // 9: stillhere.v1.VisibilityChange
-	(*Override)(nil),           // 10: stillhere.v1.Override
-	(*HeartbeatsRequest)(nil),  // 11: stillhere.v1.HeartbeatsRequest
-	(*Beat)(nil),               // 12: stillhere.v1.Beat
-	(*ConnectionsRequest)(nil), // 13: stillhere.v1.ConnectionsRequest
-	(*ConnectionEvent)(nil),    // 14: stillhere.v1.ConnectionEvent
-	(*HeartbeatsResponse)(nil), // 15: stillhere.v1.HeartbeatsResponse
-	(*RefusedBeats)(nil),       // 16: stillhere.v1.RefusedBeats
-	(*Policy)(nil),             // 17: stillhere.v1.Policy
-	(*TenantPolicy)(nil),       // 18: stillhere.v1.TenantPolicy
+	(*Denies)(nil),             // 10: stillhere.v1.Denies
+	(*Override)(nil),           // 11: stillhere.v1.Override
+	(*HeartbeatsRequest)(nil),  // 12: stillhere.v1.HeartbeatsRequest
+	(*Beat)(nil),               // 13: stillhere.v1.Beat
+	(*ConnectionsRequest)(nil), // 14: stillhere.v1.ConnectionsRequest
+	(*ConnectionEvent)(nil),    // 15: stillhere.v1.ConnectionEvent
+	(*HeartbeatsResponse)(nil), // 16: stillhere.v1.HeartbeatsResponse
+	(*RefusedBeats)(nil),       // 17: stillhere.v1.RefusedBeats
+	(*Policy)(nil),             // 18: stillhere.v1.Policy
+	(*TenantPolicy)(nil),       // 19: stillhere.v1.TenantPolicy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
 	1,  // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
 	9,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	17, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	18, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
 	8,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
 	7,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
-	18, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
+	19, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
 	2,  // 7: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	10, // 8: stillhere.v1.VisibilityChange.override:type_name -> stillhere.v1.Override
+	11, // 8: stillhere.v1.VisibilityChange.override:type_name -> stillhere.v1.Override
 	3,  // 9: stillhere.v1.VisibilityChange.last_seen:type_name -> stillhere.v1.LastSeen
-	4,  // 10: stillhere.v1.Override.state:type_name -> stillhere.v1.OverrideState
-	12, // 11: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
-	0,  // 12: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	14, // 13: stillhere.v1.ConnectionsRequest.events:type_name -> stillhere.v1.ConnectionEvent
-	5,  // 14: stillhere.v1.ConnectionEvent.kind:type_name -> stillhere.v1.ConnectionEventKind
-	12, // 15: stillhere.v1.ConnectionEvent.beat:type_name -> stillhere.v1.Beat
-	16, // 16: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 10: stillhere.v1.VisibilityChange.denies:type_name -> stillhere.v1.Denies
+	4,  // 11: stillhere.v1.Override.state:type_name -> stillhere.v1.OverrideState
+	13, // 12: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	0,  // 13: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
+	15, // 14: stillhere.v1.ConnectionsRequest.events:type_name -> stillhere.v1.ConnectionEvent
+	5,  // 15: stillhere.v1.ConnectionEvent.kind:type_name -> stillhere.v1.ConnectionEventKind
+	13, // 16: stillhere.v1.ConnectionEvent.beat:type_name -> stillhere.v1.Beat
+	17, // 17: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -1613,7 +1681,7 @@ func file_stillhere_v1_frame_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_frame_proto_rawDesc), len(file_stillhere_v1_frame_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

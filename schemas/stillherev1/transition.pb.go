@@ -93,6 +93,7 @@ const (
 	Cause_CAUSE_OVERRIDE_SET    Cause = 12 // the user asks to be shown as something else
 	Cause_CAUSE_OVERRIDE_OVER   Cause = 13 // that ended, or was withdrawn
 	Cause_CAUSE_LAST_SEEN       Cause = 14 // others learn more, or less, of when the user was last here
+	Cause_CAUSE_AUDIENCE        Cause = 15 // same state; the user denies others than before
 )
 
 // Enum value maps for Cause.
@@ -113,6 +114,7 @@ var (
 		12: "CAUSE_OVERRIDE_SET",
 		13: "CAUSE_OVERRIDE_OVER",
 		14: "CAUSE_LAST_SEEN",
+		15: "CAUSE_AUDIENCE",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED":     0,
@@ -130,6 +132,7 @@ var (
 		"CAUSE_OVERRIDE_SET":    12,
 		"CAUSE_OVERRIDE_OVER":   13,
 		"CAUSE_LAST_SEEN":       14,
+		"CAUSE_AUDIENCE":        15,
 	}
 )
 
@@ -214,9 +217,16 @@ type Transition struct {
 	// With override INVISIBLE: the user does not hide by the visibility, which is nobody.
 	OverrideHides bool `protobuf:"varint,28,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
 	// What others learn of last_seen_at_ms and last_active_at_ms, by the user's choice and the policy; unspecified: all.
-	LastSeen      LastSeen `protobuf:"varint,29,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LastSeen LastSeen `protobuf:"varint,29,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"`
+	// The version of the newest transition with denies; 0: the user has never denied anybody. Whoever passes this
+	// transition on has to know the list as of that version.
+	AudienceVersion int64 `protobuf:"varint,30,opt,name=audience_version,json=audienceVersion,proto3" json:"audience_version,omitempty"`
+	// With cause AUDIENCE: what changes in the list of the viewers to whom the user looks hidden. Others do not get it.
+	Denies *Denies `protobuf:"bytes,31,opt,name=denies,proto3" json:"denies,omitempty"`
+	// With denies: audience_version before; 0: the list was empty.
+	AudienceVersionBefore int64 `protobuf:"varint,32,opt,name=audience_version_before,json=audienceVersionBefore,proto3" json:"audience_version_before,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *Transition) Reset() {
@@ -424,6 +434,27 @@ func (x *Transition) GetLastSeen() LastSeen {
 	return LastSeen_LAST_SEEN_UNSPECIFIED
 }
 
+func (x *Transition) GetAudienceVersion() int64 {
+	if x != nil {
+		return x.AudienceVersion
+	}
+	return 0
+}
+
+func (x *Transition) GetDenies() *Denies {
+	if x != nil {
+		return x.Denies
+	}
+	return nil
+}
+
+func (x *Transition) GetAudienceVersionBefore() int64 {
+	if x != nil {
+		return x.AudienceVersionBefore
+	}
+	return 0
+}
+
 // Status is a record of presence.status (compacted): what the newest transition of a user said, and what a
 // detector must know that has lost its snapshot. A tombstone means: offline, visible to everyone.
 type Status struct {
@@ -467,10 +498,11 @@ type Status struct {
 	// With override AWAY, what the state would be without; state is what others see.
 	Automatic State `protobuf:"varint,22,opt,name=automatic,proto3,enum=stillhere.v1.State" json:"automatic,omitempty"`
 	// With override INVISIBLE: the user does not hide by the visibility, which is nobody.
-	OverrideHides bool     `protobuf:"varint,23,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
-	LastSeen      LastSeen `protobuf:"varint,24,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"` // the user's choice alone; unspecified: all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OverrideHides   bool     `protobuf:"varint,23,opt,name=override_hides,json=overrideHides,proto3" json:"override_hides,omitempty"`
+	LastSeen        LastSeen `protobuf:"varint,24,opt,name=last_seen,json=lastSeen,proto3,enum=stillhere.v1.LastSeen" json:"last_seen,omitempty"` // the user's choice alone; unspecified: all
+	AudienceVersion int64    `protobuf:"varint,25,opt,name=audience_version,json=audienceVersion,proto3" json:"audience_version,omitempty"`       // as in Transition
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -669,6 +701,13 @@ func (x *Status) GetLastSeen() LastSeen {
 		return x.LastSeen
 	}
 	return LastSeen_LAST_SEEN_UNSPECIFIED
+}
+
+func (x *Status) GetAudienceVersion() int64 {
+	if x != nil {
+		return x.AudienceVersion
+	}
+	return 0
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -1003,7 +1042,7 @@ var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xc8\a\n" +
+	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xd9\b\n" +
 	"\n" +
 	"Transition\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x19\n" +
@@ -1033,7 +1072,10 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\roverride_note\x18\x1a \x01(\tR\foverrideNote\x121\n" +
 	"\tautomatic\x18\x1b \x01(\x0e2\x13.stillhere.v1.StateR\tautomatic\x12%\n" +
 	"\x0eoverride_hides\x18\x1c \x01(\bR\roverrideHides\x123\n" +
-	"\tlast_seen\x18\x1d \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\"\xc8\a\n" +
+	"\tlast_seen\x18\x1d \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\x12)\n" +
+	"\x10audience_version\x18\x1e \x01(\x03R\x0faudienceVersion\x12,\n" +
+	"\x06denies\x18\x1f \x01(\v2\x14.stillhere.v1.DeniesR\x06denies\x126\n" +
+	"\x17audience_version_before\x18  \x01(\x03R\x15audienceVersionBefore\"\xf3\a\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1061,7 +1103,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\roverride_note\x18\x15 \x01(\tR\foverrideNote\x121\n" +
 	"\tautomatic\x18\x16 \x01(\x0e2\x13.stillhere.v1.StateR\tautomatic\x12%\n" +
 	"\x0eoverride_hides\x18\x17 \x01(\bR\roverrideHides\x123\n" +
-	"\tlast_seen\x18\x18 \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\"\xc7\x03\n" +
+	"\tlast_seen\x18\x18 \x01(\x0e2\x16.stillhere.v1.LastSeenR\blastSeen\x12)\n" +
+	"\x10audience_version\x18\x19 \x01(\x03R\x0faudienceVersion\"\xc7\x03\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1096,7 +1139,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\rSTATE_OFFLINE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"STATE_AWAY\x10\x02\x12\x10\n" +
-	"\fSTATE_ONLINE\x10\x03*\xcb\x02\n" +
+	"\fSTATE_ONLINE\x10\x03*\xdf\x02\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CAUSE_FIRST_BEAT\x10\x01\x12\x16\n" +
@@ -1114,7 +1157,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\fCAUSE_ERASED\x10\v\x12\x16\n" +
 	"\x12CAUSE_OVERRIDE_SET\x10\f\x12\x17\n" +
 	"\x13CAUSE_OVERRIDE_OVER\x10\r\x12\x13\n" +
-	"\x0fCAUSE_LAST_SEEN\x10\x0eB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x0fCAUSE_LAST_SEEN\x10\x0e\x12\x12\n" +
+	"\x0eCAUSE_AUDIENCE\x10\x0fB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_transition_proto_rawDescOnce sync.Once
@@ -1143,7 +1187,8 @@ var file_stillhere_v1_transition_proto_goTypes = []any{
 	(Visibility)(0),       // 9: stillhere.v1.Visibility
 	(OverrideState)(0),    // 10: stillhere.v1.OverrideState
 	(LastSeen)(0),         // 11: stillhere.v1.LastSeen
-	(*Policy)(nil),        // 12: stillhere.v1.Policy
+	(*Denies)(nil),        // 12: stillhere.v1.Denies
+	(*Policy)(nil),        // 13: stillhere.v1.Policy
 }
 var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Transition.from:type_name -> stillhere.v1.State
@@ -1155,22 +1200,23 @@ var file_stillhere_v1_transition_proto_depIdxs = []int32{
 	10, // 6: stillhere.v1.Transition.override:type_name -> stillhere.v1.OverrideState
 	0,  // 7: stillhere.v1.Transition.automatic:type_name -> stillhere.v1.State
 	11, // 8: stillhere.v1.Transition.last_seen:type_name -> stillhere.v1.LastSeen
-	0,  // 9: stillhere.v1.Status.state:type_name -> stillhere.v1.State
-	8,  // 10: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
-	9,  // 11: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
-	8,  // 12: stillhere.v1.Status.active_kinds:type_name -> stillhere.v1.DeviceKind
-	10, // 13: stillhere.v1.Status.override:type_name -> stillhere.v1.OverrideState
-	0,  // 14: stillhere.v1.Status.automatic:type_name -> stillhere.v1.State
-	11, // 15: stillhere.v1.Status.last_seen:type_name -> stillhere.v1.LastSeen
-	5,  // 16: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
-	6,  // 17: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
-	7,  // 18: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
-	12, // 19: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	12, // 9: stillhere.v1.Transition.denies:type_name -> stillhere.v1.Denies
+	0,  // 10: stillhere.v1.Status.state:type_name -> stillhere.v1.State
+	8,  // 11: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
+	9,  // 12: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 13: stillhere.v1.Status.active_kinds:type_name -> stillhere.v1.DeviceKind
+	10, // 14: stillhere.v1.Status.override:type_name -> stillhere.v1.OverrideState
+	0,  // 15: stillhere.v1.Status.automatic:type_name -> stillhere.v1.State
+	11, // 16: stillhere.v1.Status.last_seen:type_name -> stillhere.v1.LastSeen
+	5,  // 17: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
+	6,  // 18: stillhere.v1.Checkpoint.policy:type_name -> stillhere.v1.PolicyInForce
+	7,  // 19: stillhere.v1.Checkpoint.snapshot:type_name -> stillhere.v1.SnapshotName
+	13, // 20: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_transition_proto_init() }

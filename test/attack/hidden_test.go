@@ -69,7 +69,7 @@ func TestAnObserverSeesAHiddenUserAsReadersDo(t *testing.T) {
 	if _, list := with(h, observer, "GET", "/console/api/users", ""); !strings.Contains(list, `"state":"hidden","since":null,"last_seen_at":null`) {
 		t.Errorf("the observer sees %s", list)
 	}
-	for _, path := range []string{"/presence/1", "/presence/batch?user_ids=1", "/presence/1/history", "/presence/1?devices=true", "/presence/1/visibility", "/presence/1/audience", "/presence/1/override", "/presence/1/export", "/presence/push?user_ids=1"} {
+	for _, path := range []string{"/presence/1", "/presence/batch?user_ids=1", "/presence/1/history", "/presence/1?devices=true", "/presence/1/visibility", "/presence/1/audience", "/presence/1/audience/deny", "/presence/1/override", "/presence/1/export", "/presence/push?user_ids=1"} {
 		status, read := with(h, reader, "GET", path, "")
 		if as, observed := with(h, observer, "GET", path, ""); as != status || observed != read {
 			t.Errorf("%s is answered %d %s to a reader, and %d %s to an observer", path, status, read, as, observed)

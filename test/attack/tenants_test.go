@@ -117,14 +117,19 @@ var attempts = map[string][]attempt{
 	"POST /presence/changes": listed("POST", "/presence/changes", func(name string) any {
 		return map[string]any{"user_ids": []string{name}}
 	}),
-	"GET /presence/{user_id}":             below("GET", "", ""),
-	"GET /presence/{user_id}/history":     below("GET", "/history", ""),
-	"GET /presence/{user_id}/export":      below("GET", "/export", ""),
-	"GET /presence/{user_id}/visibility":  below("GET", "/visibility", ""),
-	"GET /presence/{user_id}/followers":   below("GET", "/followers", ""),
-	"PUT /presence/{user_id}/visibility":  below("PUT", "/visibility", `{"visibility":"nobody"}`),
-	"GET /presence/{user_id}/audience":    below("GET", "/audience", ""),
-	"PUT /presence/{user_id}/audience":    below("PUT", "/audience", `{"base":"nobody","last_seen":"never"}`),
+	"GET /presence/{user_id}":               below("GET", "", ""),
+	"GET /presence/{user_id}/history":       below("GET", "/history", ""),
+	"GET /presence/{user_id}/export":        below("GET", "/export", ""),
+	"GET /presence/{user_id}/visibility":    below("GET", "/visibility", ""),
+	"GET /presence/{user_id}/followers":     below("GET", "/followers", ""),
+	"PUT /presence/{user_id}/visibility":    below("PUT", "/visibility", `{"visibility":"nobody"}`),
+	"GET /presence/{user_id}/audience":      below("GET", "/audience", ""),
+	"PUT /presence/{user_id}/audience":      below("PUT", "/audience", `{"base":"nobody","last_seen":"never"}`),
+	"GET /presence/{user_id}/audience/deny": below("GET", "/audience/deny", ""),
+	"POST /presence/{user_id}/audience/deny": slices.Concat(below("POST", "/audience/deny", `{"add":["mallory"]}`),
+		[]attempt{func(name string, tenant *string) request {
+			return request{"POST", "/presence/users/mallory/audience/deny" + query(tenant), asJSON(map[string]any{"add": []string{name}}), ""}
+		}}),
 	"GET /presence/{user_id}/override":    below("GET", "/override", ""),
 	"PUT /presence/{user_id}/override":    below("PUT", "/override", `{"state":"invisible"}`),
 	"DELETE /presence/{user_id}/override": below("DELETE", "/override", ""),
@@ -279,7 +284,7 @@ func (h *tenants) beat(tenant, name string, bye bool) {
 func (h *tenants) seenByAcme() string {
 	h.Helper()
 	var all []string
-	for _, rest := range []string{"", "/history", "/visibility", "/audience", "/followers"} {
+	for _, rest := range []string{"", "/history", "/visibility", "/audience", "/audience/deny", "/followers"} {
 		_, answer := h.tried(h.root, request{"GET", "/presence/users/" + victim + rest + "?tenant=acme", "", ""})
 		all = append(all, answer)
 	}

@@ -19,19 +19,19 @@ import (
 // and generated files do not count. Tests are files _test.go, and all files of bench, test and
 // internal/testkit. Whoever raises a number says why in the commit; whoever removes code lowers it.
 var budget = map[string]struct{ code, tests int }{
-	"app":      {4750, 2300},
+	"app":      {4800, 2350},
 	"bench":    {0, 2200},
-	"client":   {1200, 1200},
-	"cmd":      {6400, 1900},
-	"console":  {2500, 950},
+	"client":   {1250, 1250},
+	"cmd":      {6450, 1900},
+	"console":  {2500, 1000},
 	"deploy":   {800, 750},
-	"detector": {7300, 3900},
-	"fanout":   {6650, 7300},
-	"ingest":   {2550, 2700},
-	"internal": {16050, 14150},
-	"lastseen": {8850, 8800},
-	"schemas":  {3500, 2450},
-	"test":     {0, 31050},
+	"detector": {7350, 4000},
+	"fanout":   {7200, 8350},
+	"ingest":   {2600, 2800},
+	"internal": {16050, 14200},
+	"lastseen": {9400, 9900},
+	"schemas":  {3650, 2500},
+	"test":     {0, 31200},
 	"tools":    {5750, 2150},
 }
 

@@ -120,15 +120,17 @@ type world struct {
 	unsaved     map[schemas.UserID]bool           // whose names no status has
 	left        map[schemas.UserID]schemas.Millis // until when the names of users who are gone are known
 	tenants     map[string]*tenant
-	born        []string                          // tenants whose first policy the record brings
-	judged      map[schemas.UserID]string         // by the policies of these tenants
-	judgedAt    map[schemas.UserID]schemas.Millis // since when, of those whom a record named after that policy
-	shown       map[schemas.UserID]schemas.Millis // when users who had hidden showed again
-	kept        uint32                            // the log epoch that a record of the status topic names; 0: none does
-	restartedAt schemas.Millis                    // the log time at the last lossy restart
-	ticked      schemas.Millis                    // the log time of the newest tick that is not behind, or of the first record
-	unowned     bool                              // the record comes more than 5 s of presence time after that
-	ownedFrom   schemas.Millis                    // the log time of the newest such tick at an unowned record; 0: there is none
+	born        []string                                   // tenants whose first policy the record brings
+	judged      map[schemas.UserID]string                  // by the policies of these tenants
+	judgedAt    map[schemas.UserID]schemas.Millis          // since when, of those whom a record named after that policy
+	shown       map[schemas.UserID]schemas.Millis          // when users who had hidden showed again
+	denied      map[schemas.UserID]map[schemas.UserID]bool // nil of a user from before a lossy restart: partial is then set
+	partial     map[schemas.UserID]bool
+	kept        uint32         // the log epoch that a record of the status topic names; 0: none does
+	restartedAt schemas.Millis // the log time at the last lossy restart
+	ticked      schemas.Millis // the log time of the newest tick that is not behind, or of the first record
+	unowned     bool           // the record comes more than 5 s of presence time after that
+	ownedFrom   schemas.Millis // the log time of the newest such tick at an unowned record; 0: there is none
 	gateways    []*gateway
 	lifeless    map[lifeless]*life
 	numbered    []numbered
@@ -160,7 +162,7 @@ func newWorld(log *Log) *world {
 		statuses: map[schemas.UserID]schemas.Status{}, names: map[schemas.UserID]schemas.Name{}, unsaved: map[schemas.UserID]bool{},
 		left:    map[schemas.UserID]schemas.Millis{},
 		tenants: map[string]*tenant{}, judged: map[schemas.UserID]string{}, judgedAt: map[schemas.UserID]schemas.Millis{},
-		shown:    map[schemas.UserID]schemas.Millis{},
+		shown: map[schemas.UserID]schemas.Millis{}, denied: map[schemas.UserID]map[schemas.UserID]bool{}, partial: map[schemas.UserID]bool{},
 		lifeless: map[lifeless]*life{}, newest: -1}
 	w.setPolicy(log.Policy)
 	return w
@@ -256,6 +258,8 @@ func (w *world) apply(f *frame) {
 		w.setOverride(f.VisibilityUser, *f.Override)
 	case f.LastSeen != 0:
 		w.setLastSeen(f.VisibilityUser, f.LastSeen)
+	case f.Denies != "":
+		w.setDenied(f.VisibilityUser, f.Denies)
 	case f.VisibilityUser != 0:
 		w.setVisibility(f.VisibilityUser, f.Visibility == schemas.Nobody)
 	}
@@ -311,6 +315,8 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	delete(w.left, id)
 	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone})
 	delete(w.shown, id)
+	delete(w.denied, id)
+	delete(w.partial, id)
 }
 
 // forgetPresence drops what is not known of an offline user.

@@ -49,9 +49,9 @@ func (s shown) learnsOther(next shown) bool {
 	return same == s.override && next.override != s.override && next.nobody == s.nobody
 }
 
-// published is the override of u as transitions have it: with what the policy lets others learn.
-func (w *world) published(u *user) schemas.Override {
-	o := u.overridden()
+// published is the override of u, who is seen so, as transitions have it: with what the policy lets others learn.
+func (w *world) published(u *user, seen shown) schemas.Override {
+	o := seen.overridden()
 	if w.of(u).policy.CoarseLastSeen {
 		o.LastSeen = max(o.LastSeen, schemas.SeenByPolicy)
 	}
@@ -77,7 +77,7 @@ func (w *world) setOverride(id schemas.UserID, o schemas.Override) {
 		o = schemas.Override{}
 	}
 	w.setShown(id, func(s *shown) {
-		o.LastSeen = s.override.LastSeen
+		o.LastSeen, o.Audience = s.override.LastSeen, s.override.Audience
 		s.override = o
 	})
 }
@@ -105,7 +105,7 @@ func (w *world) overrideLimit(u *user) millis {
 func (w *world) endOverride(u *user, limit millis) {
 	u.forgetPresence()
 	next := u.shown
-	next.override = schemas.Override{LastSeen: u.override.LastSeen}
+	next.override = schemas.Override{LastSeen: u.override.LastSeen, Audience: u.override.Audience}
 	w.rejudgeKinds(u, &next, limit)
 	w.change(u, limit, next, u.override.Until, reason{}, u.askedFor(next))
 }

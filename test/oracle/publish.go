@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -458,19 +459,31 @@ func (w *world) charge(u *user, p millis, changesState bool) {
 
 // publish emits the transition of u from what was published last to its current state.
 func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
+	if u.published.turned(u.shown) {
+		u.since = at
+	}
+	t := w.emit(u, u.shown, at, cause)
+	t.From, t.Device, t.LeftOut = u.published.seen(), device, uint32(u.leftOut)
+	if u.hidden() != u.published.hidden() {
+		delete(w.shown, u.id)
+		if !u.hidden() {
+			w.shown[u.id] = at
+		}
+	}
+	u.published, u.publishedAt, u.leftOut, u.dirty = u.shown, at, 0, true
+}
+
+// emit emits a transition of u that leaves it as seen.
+func (w *world) emit(u *user, seen shown, at schemas.Millis, cause schemas.Cause) *schemas.Transition {
 	for _, r := range u.reports {
 		if u.lastActive = max(u.lastActive, r.touched()); r.inUse() {
 			u.lastSeen = max(u.lastSeen, r.vouched())
 		}
 	}
-	if u.published.turned(u.shown) {
-		u.since = at
-	}
 	w.out = append(w.out, schemas.Transition{
-		User: u.id, From: u.published.seen(), To: u.seen(), At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
-		Cause: cause, Device: device, Kinds: u.seenKinds(), Visibility: visibility(u.hidden()), Policy: w.of(u).policy.ID(),
-		LeftOut: uint32(u.leftOut), Name: w.names[u.id], Override: w.published(u),
-		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
+		User: u.id, From: seen.seen(), To: seen.seen(), At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
+		Cause: cause, Kinds: seen.seenKinds(), Visibility: visibility(seen.hidden()), Policy: w.of(u).policy.ID(),
+		Name: w.names[u.id], Override: w.published(u, seen), Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
 	})
 	w.caused[u.id]++
 	t := &w.out[len(w.out)-1]
@@ -481,13 +494,46 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 			}
 		}
 	}
-	if u.hidden() != u.published.hidden() {
-		delete(w.shown, u.id)
-		if !u.hidden() {
-			w.shown[u.id] = at
-		}
+	return t
+}
+
+// setDenied changes whom a user denies, unless nothing changes or the list would be too long. What was published last
+// stays.
+func (w *world) setDenied(id schemas.UserID, d schemas.Denies) {
+	u := w.user(id)
+	if u == nil {
+		return
 	}
-	u.published, u.publishedAt, u.leftOut, u.dirty = u.shown, at, 0, true
+	w.lookAhead(u, w.presence(w.now))
+	u = w.user(id)
+	before := u.override.Audience
+	partial := w.partial[id] || w.denied[id] == nil && before != 0
+	all := map[schemas.UserID]bool{}
+	maps.Copy(all, w.denied[id])
+	var added, removed []schemas.UserID
+	add, remove := d.Changes()
+	for _, viewer := range remove {
+		if all[viewer] || partial {
+			removed = append(removed, viewer)
+		}
+		delete(all, viewer)
+	}
+	for _, viewer := range add {
+		if !all[viewer] {
+			added = append(added, viewer)
+		}
+		all[viewer] = true
+	}
+	if len(added)+len(removed) > 0 && len(all) <= schemas.MaxDenied {
+		w.denied[id], w.partial[id] = all, partial
+		at, audience := max(w.now, w.earliest(u)), schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[id])
+		u.override.Audience, u.published.override.Audience = audience, audience
+		t := w.emit(u, u.published, at, schemas.AudienceSet)
+		t.Denies, _ = schemas.NewDenies("", id, added, removed)
+		t.AudienceBefore = before
+		u.publishedAt, u.dirty = at, true
+	}
+	w.forget(u)
 }
 
 func visibility(hidden bool) schemas.Visibility {

@@ -107,7 +107,7 @@ func intPrinting(k *keyboard, recording string) []printing {
 		{words: []string{"topics", "apply"}, rows: 8},
 		{words: append([]string{"graph", "followers", "1"}, graph...), rows: 2},
 		{words: append([]string{"graph", "followers", "9"}, graph...), rows: -1},
-		{words: append([]string{"graph", "followers", "1", "--count"}, graph...), rows: 1, object: true},
+		{words: append([]string{"graph", "followers", "1", "--table", "count"}, graph...), rows: 1, object: true},
 	}
 	for table, least := range map[string]int{"instances": 1, "partitions": 4, "groups": 5, "gateways": 0} {
 		all = append(all, printing{words: []string{"status", "--table", table}, rows: least, derived: []string{"members"}, volatile: inStatus})

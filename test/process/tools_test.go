@@ -52,7 +52,7 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		{"rebuild lastseen", append(kafka, "--sqlite", filepath.Join(h.Dir, "stillhere.db")), "are in the store"},
 		{"rebuild redis", append(kafka, "--redis", redis.Addr()), "Redis is rebuilt"},
 		{"graph edges 1 2 3 --sqlite " + filepath.Join(h.Dir, "graph.db"), nil, "2 added"},
-		{"graph followers 1 --count --sqlite " + filepath.Join(h.Dir, "graph.db"), nil, "2"},
+		{"graph followers 1 --table count --sqlite " + filepath.Join(h.Dir, "graph.db"), nil, "2"},
 		{"beat 2 --url http://" + h.Listen, nil, "user 2"},
 		{"health --ready --admin " + h.Admin, nil, "ready"},
 	} {

@@ -102,7 +102,7 @@ func (n *namesUsed) hook(_ *server.Peer, command string, arguments ...string) bo
 		for i := 0; i < len(arguments); i += 2 {
 			keys = append(keys, arguments[i])
 		}
-	case "GET", "GETRANGE", "SET", "SETNX", "GETEX", "EXPIRE", "PEXPIRE", "TTL", "PTTL", "INCR", "HSET", "HGET", "HGETALL", "HMGET", "HDEL", "SADD", "SMEMBERS", "SREM", "ZADD", "ZRANGE":
+	case "GET", "GETRANGE", "SET", "SETNX", "GETEX", "EXPIRE", "PEXPIRE", "TTL", "PTTL", "INCR", "HSET", "HGET", "HGETALL", "HMGET", "HDEL", "SADD", "SPOP", "SMEMBERS", "SREM", "ZADD", "ZRANGE":
 		keys = arguments[:1]
 	default:
 		n.faults[fmt.Sprintf("it is not known which names %s %q has", command, arguments)] = true

@@ -177,6 +177,8 @@ func TestAChoiceOfTheUserIsExplainedByItsRecord(t *testing.T) {
 			`override       {"last_seen":"coarse"}`, "the user chose what others learn", "it is coarse", "here: coarse", "the user shows last seen: coarse"},
 		string(schemas.AppendOverride(nil, 43, schemas.Override{State: schemas.DoNotDisturb}, schemas.Name{})): {
 			"under another override", `{"state":"dnd"}`, "the override of the user: dnd"},
+		string(schemas.AppendDenies(nil, 44, must.Get(schemas.NewDenies("", 44, []schemas.UserID{45}, nil))(t), schemas.Name{})): {
+			"stayed offline with other denied viewers", "to which single viewers it looks hidden", "a change of the denied viewers of the user"},
 	} {
 		var f schemas.Frame
 		w.must(f.Decode([]byte(value)))

@@ -13,7 +13,7 @@ import (
 type Record struct {
 	// Time is the brokers' append time.
 	Time schemas.Millis `json:"time"`
-	// Kind is tick, policy, tenant_policy, visibility, override, last_seen, erasure, leased, lease_ended, draining, alive
+	// Kind is tick, policy, tenant_policy, visibility, override, last_seen, denies, erasure, leased, lease_ended, draining, alive
 	// or beats.
 	Kind         string         `json:"kind"`
 	Gateway      string         `json:"gateway_id,omitempty"`
@@ -93,6 +93,8 @@ func recordOf(r *schemas.Record, of transition) (*Record, string) {
 				record.Kind, record.Override = "override", cmp.Or(schemas.OverrideWord(f.Override.State), "none")
 			case f.LastSeen != 0:
 				record.Kind, record.LastSeen = "last_seen", schemas.LastSeenWord(f.LastSeen)
+			case f.Denies != "":
+				record.Kind = "denies"
 			default:
 				record.Visibility = schemas.VisibilityWord(f.Visibility)
 			}

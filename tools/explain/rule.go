@@ -38,6 +38,8 @@ func ruleOf(t *schemas.Transition) string {
 		return "what the user asked to be shown as ended, or was withdrawn"
 	case schemas.LastSeenSet:
 		return "the user chose what others learn of last seen: with the policy it is " + schemas.LastSeenWord(t.Override.LastSeen)
+	case schemas.AudienceSet:
+		return "the user changed to which single viewers it looks hidden"
 	case schemas.VisibilityChange:
 		return "the user asked to be seen by " + schemas.VisibilityWord(t.Visibility) + ", or invisibility by an override began or ended"
 	}

@@ -200,6 +200,8 @@ func (c Change) what() string {
 		return "stayed " + c.To + " under another override, or none"
 	case c.Cause == schemas.CauseWord(schemas.LastSeenSet):
 		return "stayed " + c.To + " and shows last seen otherwise"
+	case c.Cause == schemas.CauseWord(schemas.AudienceSet):
+		return "stayed " + c.To + " with other denied viewers"
 	case c.Cause != schemas.CauseWord(schemas.DevicesChanged) && c.Cause != schemas.CauseWord(schemas.DeviceEvicted):
 		return "stayed " + c.To // under an override
 	}
@@ -215,6 +217,7 @@ func (r *Record) what() string {
 		"visibility": "a change of visibility of another user", "policy": "another policy",
 		"tenant_policy": "another policy of a tenant", "override": "the override of the user: " + r.Override,
 		"last_seen": "what others learn of when the user was last here: " + r.LastSeen,
+		"denies":    "a change of the denied viewers of the user",
 	}[r.Kind]
 	if r.Visibility != "" {
 		text = "the user is to be seen by " + r.Visibility

@@ -7,12 +7,13 @@ import { Dialog } from "../parts/basic";
 import { type Audience, lastSeens, type Override, overrides, type Receipt, type User } from "../types";
 import { exported } from "./user";
 
-type Act = "hide" | "show" | "seen" | "override" | "export" | "erase";
+type Act = "hide" | "show" | "seen" | "deny" | "override" | "export" | "erase";
 
 const names: Record<Act, string> = {
   hide: "Hide",
   show: "Show",
   seen: "Set last seen",
+  deny: "Set denied viewers",
   override: "Override",
   export: "Export",
   erase: "Erase",
@@ -38,7 +39,7 @@ export function Actions({
 }) {
   const [act, setAct] = useState<Act | null>(null);
   const [said, setSaid] = useState("");
-  const offered: Act[] = [hidden ? "show" : "hide", "seen", "override", "export", "erase"];
+  const offered: Act[] = [hidden ? "show" : "hide", "seen", "deny", "override", "export", "erase"];
   return (
     <>
       <div class="acts">
@@ -86,6 +87,10 @@ const what: Record<Act, string[]> = {
   seen: [
     "Others see times (exactly), words such as recently or within a week (coarsely), or neither (never).",
     "Coarsely and never hide the history, too. Who watches the user sees each change when it happens.",
+  ],
+  deny: [
+    "A denied viewer sees what others see of a hidden user, and is not sent what happens later; others see no difference.",
+    "It lasts until the viewer is allowed again. A user denies at most 10,000 viewers.",
   ],
   override: [
     "Others see the user as chosen within a second, in place of the override before; invisible is as hidden.",
@@ -138,6 +143,11 @@ function Confirm({
         const init = state ? { method: "PUT", body: JSON.stringify(body) } : { method: "DELETE" };
         await asked(address(userPath(id, "/override")), init);
         done(state ? "Override set." : "Override over.");
+      } else if (act === "deny") {
+        const { change = "", viewer } = fields;
+        const body = JSON.stringify({ [String(change)]: [viewer] });
+        await asked(address(userPath(id, "/audience/deny")), { method: "POST", body });
+        done(change === "add" ? "Denied." : "Allowed.");
       } else {
         const body = JSON.stringify(act === "seen" ? fields : { base: act === "hide" ? "nobody" : "everyone" });
         await asked(address(userPath(id, "/audience")), { method: "PUT", body });
@@ -167,6 +177,21 @@ function Confirm({
               ))}
             </select>
           </label>
+        )}
+        {act === "deny" && (
+          <>
+            <label class="field">
+              Viewer
+              <input name="viewer" required autocomplete="off" />
+            </label>
+            <label class="field">
+              To this viewer the user
+              <select name="change">
+                <option value="add">looks hidden</option>
+                <option value="remove">is shown again</option>
+              </select>
+            </label>
+          </>
         )}
         {act === "override" && <Choices override={override} />}
         {act === "erase" && (

@@ -27,6 +27,7 @@ const causes = [
   "override_set",
   "override_over",
   "last_seen",
+  "audience",
   "erased",
 ];
 

@@ -2,12 +2,21 @@ import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { address, type Event, Fault, get, send, userPath } from "../api";
 import { useSession } from "../context";
 import { ago, count, kindsOf, moment, shown, since, words } from "../format";
-import { useClock, useLive, useLoad } from "../live";
+import { type Loaded, useClock, useLive, useLoad } from "../live";
 import { Empty, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import { Days } from "../parts/days";
 import { Table } from "../parts/table";
 import { go, link, type Route } from "../route";
-import { type Audience, type Change, lastSeens, type Overridden, overrides, type Receipt, type User } from "../types";
+import {
+  type Audience,
+  type Change,
+  type Denied,
+  lastSeens,
+  type Overridden,
+  overrides,
+  type Receipt,
+  type User,
+} from "../types";
 import { Actions, Erased } from "./acts";
 import { Why } from "./why";
 
@@ -58,6 +67,10 @@ export function Drawer({
     acts ? (signal) => get<Audience>(userPath(id, "/audience"), { user_id: as }, signal) : null,
     [id, acts],
   );
+  const denied = useLoad(
+    acts ? (signal) => get<Denied>(userPath(id, "/audience/deny"), { user_id: as, limit: 100 }, signal) : null,
+    [id, acts],
+  );
   const override = useLoad(
     acts ? (signal) => get<Overridden>(userPath(id, "/override"), { user_id: as }, signal) : null,
     [id, acts],
@@ -74,6 +87,7 @@ export function Drawer({
   const reload = () => {
     user.again();
     audience.again();
+    denied.again();
     override.again();
     week.again();
     setSeen((n) => n + 1);
@@ -177,7 +191,7 @@ export function Drawer({
         </Panel>
         {acts && event && <Why event={event} close={() => go(link("users", [id], without(route)))} />}
         <History id={id} seen={seen} why={acts ? why : undefined} event={event} />
-        {acts && <Others id={id} />}
+        {acts && <Others id={id} denied={denied} />}
       </div>
     </aside>
   );
@@ -421,39 +435,69 @@ function History({
   );
 }
 
-function Others({ id }: { id: string }) {
+function Others({ id, denied }: { id: string; denied: Loaded<Denied> }) {
   const followers = useLoad(
     (signal) =>
       get<{ followers: string[]; next_cursor: string | null }>(userPath(id, "/followers"), { limit: 100 }, signal),
     [id],
   );
-  const list = followers.value?.followers ?? [];
   return (
     <Panel title="Who sees this user">
+      <Listed title="Followers" of={followers} list={followers.value?.followers} more={followers.value?.next_cursor} />
+      <Listed
+        title="Denied viewers"
+        of={denied}
+        list={denied.value?.deny?.map((viewer) => viewer.user_id)}
+        more={denied.value?.next}
+        most={20}
+      />
+    </Panel>
+  );
+}
+
+/** Users, of whom there may be more, and how many they are. */
+function Listed({
+  title,
+  of,
+  list = [],
+  more,
+  most,
+}: {
+  title: string;
+  of: Loaded<unknown>;
+  list: string[] | undefined;
+  more: string | null | undefined;
+  most?: number;
+}) {
+  return (
+    <>
       <dl class="facts">
         <div>
-          <dt>Followers</dt>
+          <dt>{title}</dt>
           <dd>
-            {followers.fault
-              ? followers.fault.message
-              : followers.value
+            {of.fault
+              ? of.fault.message
+              : of.value
                 ? list.length === 0
                   ? "none"
-                  : `${followers.value.next_cursor ? "more than " : ""}${count(list.length)}`
+                  : `${more ? "more than " : ""}${count(list.length)}`
                 : "–"}
           </dd>
         </div>
       </dl>
       {list.length > 0 && (
         <p class="followers">
-          {list.map((follower) => (
-            <a key={follower} href={link("users", [follower])}>
-              <bdi>{shown(follower)}</bdi>
-            </a>
-          ))}
+          {list
+            .filter(Boolean)
+            .slice(0, most)
+            .map((user) => (
+              <a key={user} href={link("users", [user])}>
+                <bdi>{shown(user)}</bdi>
+              </a>
+            ))}
         </p>
       )}
-    </Panel>
+    </>
   );
 }
 

@@ -25,11 +25,12 @@ type Written struct {
 	Draining  bool
 	// Begins and Ends are of a replacement.
 	Begins, Ends bool
-	// User and one of the next three are set in a change of visibility.
+	// User and one of the next four are set in a change of visibility.
 	User       schemas.UserID
 	Visibility schemas.Visibility
 	Override   *schemas.Override
 	LastSeen   schemas.LastSeen
+	Denies     schemas.Denies
 	// Erased and Until are set in an erasure.
 	Erased schemas.UserID
 	Until  schemas.Millis
@@ -138,7 +139,7 @@ func (l *Log) take(record schemas.Outgoing) error {
 	w := Written{
 		At: time.Now(), Partition: record.Partition, Key: record.Key, Gateway: schemas.GatewayID(frame.Gateway),
 		Epoch: frame.GatewayEpoch, Sequence: frame.Sequence, Draining: frame.Draining, Begins: frame.Begins, Ends: frame.Ends,
-		User: frame.VisibilityUser, Visibility: frame.Visibility, Override: frame.Override, LastSeen: frame.LastSeen,
+		User: frame.VisibilityUser, Visibility: frame.Visibility, Override: frame.Override, LastSeen: frame.LastSeen, Denies: frame.Denies,
 		Erased: frame.ErasedUser, Until: frame.ErasedUntil,
 	}
 	cursor := frame.Beats()

@@ -6,7 +6,7 @@ CREATE TYPE presence_visibility AS ENUM ('everyone', 'nobody');
 -- "unspecified" is what a program writes for a cause of a newer one.
 CREATE TYPE presence_cause AS ENUM ('unspecified', 'first_beat', 'active_again', 'idle', 'silent', 'bye', 'gateway_lost',
     'devices', 'visibility', 'gateway_drained', 'device_evicted', 'erased', 'override_set', 'override_over',
-    'last_seen');
+    'last_seen', 'audience');
 
 CREATE TABLE user_presence (
     user_id        BIGINT PRIMARY KEY,
@@ -24,7 +24,18 @@ CREATE TABLE user_presence (
 COMMENT ON TABLE user_presence IS 'The newest known of every user ever seen. Answers for others must respect visibility.';
 COMMENT ON COLUMN user_presence.hidden IS 'The version of the change by which the user hid; 0 while visible.';
 COMMENT ON COLUMN user_presence.device_kinds IS 'Bits: 2 mobile, 4 desktop, 8 web, 16 bot, 32 other, and 256 times that of those in use; see presence_device_kinds() and presence_active_kinds().';
-COMMENT ON COLUMN user_presence.override IS 'What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know that it is dnd. last_seen is what they learn of last_seen_at.';
+COMMENT ON COLUMN user_presence.override IS 'What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know that it is dnd. last_seen is what they learn of last_seen_at. audience is the version of the newest change of denied_viewers.';
+
+CREATE TABLE denied_viewers (
+    user_id   BIGINT NOT NULL,
+    viewer_id BIGINT NOT NULL,
+    since     TIMESTAMPTZ(3) NOT NULL,
+    version   BIGINT NOT NULL,
+    PRIMARY KEY (user_id, viewer_id)
+);
+
+COMMENT ON TABLE denied_viewers IS 'The viewers to whom a user looks hidden. Viewer 0 is nobody: the version of that row is the one as of which the list is complete. While user_presence has a later audience, the user is shown to nobody.';
+COMMENT ON COLUMN denied_viewers.version IS 'The version of the change that added the viewer.';
 
 -- user_id, at and version determine event_id (it is a hash of user and version,
 -- with at as its time), so the primary key makes rows unique by event id and is

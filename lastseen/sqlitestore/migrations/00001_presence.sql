@@ -13,9 +13,21 @@ CREATE TABLE user_presence (
     version        INTEGER NOT NULL,
     hidden         INTEGER NOT NULL, -- version of the change by which the user hid, 0 while visible
     -- What the user asks to be shown as, in JSON; NULL: nothing. state is what others see; of the rest they may know
-    -- that "state" is dnd. "last_seen" is what they learn of last_seen_at.
+    -- that "state" is dnd. "last_seen" is what they learn of last_seen_at, "audience" the version of the newest change of
+    -- denied_viewers.
     override       TEXT
 ) STRICT;
+
+-- The viewers to whom a user looks hidden, each with the version of the change that added it. Viewer 0 is nobody: the
+-- version of that row is the one as of which the list is complete. While user_presence has a later audience, the user
+-- is shown to nobody.
+CREATE TABLE denied_viewers (
+    user_id   INTEGER NOT NULL,
+    viewer_id INTEGER NOT NULL,
+    since     INTEGER NOT NULL,
+    version   INTEGER NOT NULL,
+    PRIMARY KEY (user_id, viewer_id)
+) STRICT, WITHOUT ROWID;
 
 -- user_id, at and version determine event_id (it is a hash of user and version,
 -- with at as its time), so the primary key makes rows unique by event id and is

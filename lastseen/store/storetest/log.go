@@ -35,6 +35,9 @@ func makeLog(users, length int, choose func(name string, n int) int) []*schemas.
 		at := Start + schemas.Millis(i)*7
 		change := next(current[user], user, at, choose)
 		change.Version = schemas.NewVersion(1, int64(i), 0)
+		if change.Denies != "" {
+			change.AudienceBefore, change.Override.Audience = change.Override.Audience, change.Version
+		}
 		current[user] = store.After(current[user], change)
 		log = append(log, change)
 	}
@@ -55,7 +58,7 @@ func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func
 			As(schemas.States[choose("active", 3)]), Visibility: schemas.Everyone,
 		Device: schemas.DeviceID(choose("device", 3)), Policy: "p-1", LeftOut: uint32(choose("left out", 3)),
 	}
-	switch choose("what", 6) {
+	switch choose("what", 7) {
 	case 0:
 		hides, t.Cause = !hides, schemas.OverrideSet // unless the visibility changes; see below
 	case 1:
@@ -73,14 +76,19 @@ func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func
 	case 4:
 		over.LastSeen = []schemas.LastSeen{0, schemas.SeenCoarsely, schemas.SeenNever}[choose("last seen", 3)]
 		t.Cause = schemas.LastSeenSet
+	case 5:
+		var changes [2][]schemas.UserID // added, removed
+		changes[choose("removes", 2)] = []schemas.UserID{user + 1 + schemas.UserID(choose("viewer", 3))}
+		t.Denies, _ = schemas.NewDenies("", user, changes[0], changes[1]) // it is valid
+		t.Cause = schemas.AudienceSet
 	default:
-		over = schemas.Override{LastSeen: over.LastSeen, State: schemas.OverrideState(choose("override", 4)),
+		over = schemas.Override{LastSeen: over.LastSeen, Audience: over.Audience, State: schemas.OverrideState(choose("override", 4)),
 			Until: (at + 999) * schemas.Millis(choose("ends", 2)), Note: []string{"", "<\"ü\n\u2028>"}[choose("note", 2)]}
 		if over.State == c.Override.State {
 			over.State = (over.State + 1) % 4
 		}
 		if t.Cause = schemas.OverrideSet; over.State == 0 {
-			over, t.Cause = schemas.Override{LastSeen: over.LastSeen}, schemas.OverrideOver
+			over, t.Cause = over.Staying(), schemas.OverrideOver
 		}
 	}
 	over.Automatic, over.Hides = 0, over.State == schemas.Invisible && !hides

@@ -19,7 +19,7 @@ func visible(t *testing.T, log []*schemas.Transition) map[schemas.UserID][]*sche
 	for _, change := range log {
 		current[change.User] = store.After(current[change.User], change)
 		if change.Visibility != schemas.Nobody {
-			told := *change
+			told := *logged(change)
 			shown[change.User] = append(shown[change.User], &told)
 		}
 	}

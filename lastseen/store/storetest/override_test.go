@@ -30,13 +30,13 @@ var (
 		return schemas.Transition{To: schemas.Away, Cause: cause, Override: o}
 	}
 	unseen = away(schemas.VisibilityChange, schemas.Override{State: schemas.Invisible, Hides: true})
-	shown  = away(schemas.VisibilityChange, dnd)
+	showed = away(schemas.VisibilityChange, dnd)
 )
 
 func overridesAreKept(t *testing.T, s Store) {
 	log := overriding(schemas.Transition{To: schemas.Online, Cause: schemas.OverrideSet, Override: dnd},
 		schemas.Transition{To: schemas.Online, Cause: schemas.OverrideOver},
-		away(schemas.OverrideSet, gone), away(schemas.Idle, idle), unseen, shown)
+		away(schemas.OverrideSet, gone), away(schemas.Idle, idle), unseen, showed)
 	for i := range log {
 		must.Do(t, s.Append(t.Context(), store.Batch{Expected: int64(i - 1), Next: int64(i), Changes: log[i : i+1]}))
 		wantUsers(t, s, log[:i+1])

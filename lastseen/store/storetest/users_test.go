@@ -45,6 +45,7 @@ func cutsDoNotMatter(t *testing.T, s Store) {
 		start, expected = end, int64(end)
 	}
 	wantLog(t, s, log)
+	wantDenied(t, s, log)
 }
 
 func extremesComeBack(t *testing.T, s Store) {

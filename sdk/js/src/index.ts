@@ -11,7 +11,7 @@ import type { Options } from "./options.js";
 import { Presence } from "./presence.js";
 
 export type { Detail, Status } from "./link.js";
-export type { Audience, DeviceKind, Me, Override, State, Unsure, User } from "./messages.js";
+export type { Audience, Denial, DeviceKind, Me, Override, State, Unsure, User } from "./messages.js";
 export type { Options } from "./options.js";
 export type { PresenceEvents } from "./presence.js";
 export { Problem } from "./problem.js";

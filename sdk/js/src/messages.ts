@@ -42,6 +42,12 @@ export interface Audience {
   last_seen: "exact" | "coarse" | "never";
 }
 
+/** A viewer to whom a user looks hidden, and since when. */
+export interface Denial {
+  user_id: string;
+  since: string;
+}
+
 /** What a user asks to be shown as. */
 export interface Override {
   state: "dnd" | "away" | "invisible";

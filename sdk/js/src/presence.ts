@@ -1,10 +1,10 @@
 import { Emitter } from "./emitter.js";
 import { type Detail, Link, type Status } from "./link.js";
-import type { Audience, Me, Message, Override, State, Unsure, User } from "./messages.js";
+import type { Audience, Denial, Me, Message, Override, State, Unsure, User } from "./messages.js";
 import { bearerOf, type Options, settle } from "./options.js";
 import { deviceId, onLife, Touches } from "./page.js";
 import { Problem } from "./problem.js";
-import { audienceOf, details, myself, overrideOf, setAudience, setOverride, states } from "./read.js";
+import { audienceOf, denied, deny, details, myself, overrideOf, setAudience, setOverride, states } from "./read.js";
 import { type Changes, Replica } from "./replica.js";
 import { Subscriber } from "./subscriber.js";
 import { canShare, type Note, Tabs } from "./tabs.js";
@@ -166,6 +166,21 @@ export class Presence extends Emitter<PresenceEvents> {
   /** What setAudience, hide and show have set. Throws a Problem. */
   audience(): Promise<Audience> {
     return audienceOf(this.#options);
+  }
+
+  /** Looks hidden to these viewers, on all devices, until allow. The server bounds their number. Throws a Problem. */
+  deny(ids: string[]): Promise<void> {
+    return deny(this.#options, "add", ids);
+  }
+
+  /** Ends deny for these viewers. Throws a Problem. */
+  allow(ids: string[]): Promise<void> {
+    return deny(this.#options, "remove", ids);
+  }
+
+  /** The viewers whom deny has set. Throws a Problem. */
+  denied(): Promise<Denial[]> {
+    return denied(this.#options);
   }
 
   /** Shows this user, with all devices, as one who is away, invisible or not to be disturbed. Throws a Problem. */

@@ -1,4 +1,4 @@
-import type { Audience, Me, Override, State, Unsure, User } from "./messages.js";
+import type { Audience, Denial, Me, Override, State, Unsure, User } from "./messages.js";
 import { bearerOf, tokenNow } from "./options.js";
 import { Problem, problemOf } from "./problem.js";
 import { checked } from "./watch.js";
@@ -87,6 +87,25 @@ export async function setAudience(access: Access, audience: Partial<Audience>): 
 /** The user's audience. Throws a Problem. */
 export function audienceOf(access: Access) {
   return ask(access, "GET", own("/audience")) as Promise<Audience>;
+}
+
+/** Adds viewers to those whom the user denies, or removes them, as batches does. Throws a Problem. */
+export async function deny(access: Access, change: "add" | "remove", ids: string[]): Promise<void> {
+  const viewers = [...new Set(checked(ids))];
+  for (let i = 0; i < viewers.length; i += most)
+    await ask(access, "POST", own("/audience/deny"), { [change]: viewers.slice(i, i + most) });
+}
+
+/** The viewers whom the user denies. Throws a Problem. */
+export async function denied(access: Access): Promise<Denial[]> {
+  const all: Denial[] = [];
+  for (let after = ""; ;) {
+    const path = own(`/audience/deny?limit=${most}${after}`);
+    const page = (await ask(access, "GET", path)) as { deny: Denial[] | null; next: string | null };
+    all.push(...(page.deny ?? []));
+    if (page.next === null) return all;
+    after = `&after=${encodeURIComponent(page.next)}`;
+  }
 }
 
 /** Sets the user's override, or ends it. Throws a Problem. */

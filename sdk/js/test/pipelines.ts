@@ -161,6 +161,30 @@ export function both(ids: "int" | "text", names: (test: number) => [string, stri
       assert.deepEqual(await me("everyone"), [b, "online"]);
     });
 
+    test("a user looks hidden to the viewers whom it denies, until it allows them", async () => {
+      const [a, b, c] = next();
+      const watcher = join({ url: server.url, user: a }).presence; // present once, so that its name is known
+      const other = join({ url: server.url, user: c, present: false }).presence;
+      const seen = note(watcher.watch([b]));
+      const { presence } = join({ url: server.url, user: b });
+      await seen.first(is(b, "online"), "b is online");
+      await presence.deny([a, a]);
+      await seen.first(is(b, null), "b looks hidden");
+      for (let states = await watcher.read([b]); states.get(b) !== null;) states = await watcher.read([b]);
+      assert.deepEqual([...(await other.read([b]))], [[b, "online"]]);
+      let list = await presence.denied(); // it follows within a second
+      while (list.length === 0) list = await presence.denied();
+      assert.deepEqual(
+        list.map((viewer) => viewer.user_id),
+        [a],
+      );
+      const from = seen.all.length;
+      await presence.allow([a]);
+      await seen.first(is(b, "online"), "b is online again", { from });
+      while (list.length > 0) list = await presence.denied();
+      await assert.rejects(presence.deny([a, b]), { field: "add[1]" });
+    });
+
     test("others learn of when a user was last here what the user chooses", async () => {
       const [a, b] = next();
       const watcher = join({ url: server.url, user: a, present: false }).presence;

@@ -37,10 +37,11 @@ func Describe(h *History, t schemas.Transition) string {
 		return itoa(int64(m - h.start()))
 	}
 	return fmt.Sprintf("epoch %d record %d.%d: user %d %s→%s at %s, %s by device %d, seen %s, active %s, kinds %v active %v, %s, "+
-		"left out %d, erased until %d, name %q, override %q until %s, note %q, automatic %d, hides %t, last seen %d",
+		"left out %d, erased until %d, name %q, override %q until %s, note %q, automatic %d, hides %t, last seen %d, audience %d after %d by %x",
 		t.Version.LogEpoch(), t.Version.Offset(), t.Version.Ordinal(), t.User, schemas.StateWord(t.From),
 		schemas.StateWord(t.To), relative(t.At), schemas.CauseWord(t.Cause), t.Device, relative(t.LastSeen),
 		relative(t.LastActive), t.Kinds.Words(), t.Kinds.Active().Words(), schemas.VisibilityWord(t.Visibility),
 		t.LeftOut, t.ErasedUntil, t.Name, schemas.OverrideWord(t.Override.State), relative(t.Override.Until),
-		t.Override.Note, t.Override.Automatic, t.Override.Hides, t.Override.LastSeen)
+		t.Override.Note, t.Override.Automatic, t.Override.Hides, t.Override.LastSeen,
+		t.Override.Audience, t.AudienceBefore, t.Denies)
 }

@@ -76,7 +76,7 @@ type Record struct {
 }
 
 // Override is what a user asks to be shown as from a record on, or with LastSeen what others learn of when the user was
-// last here.
+// last here, or with one of the last two whom the user denies.
 type Override struct {
 	User  schemas.UserID
 	State schemas.OverrideState `json:",omitempty"` // 0: none any more
@@ -84,6 +84,8 @@ type Override struct {
 	Until    int64            `json:",omitempty"`
 	Note     string           `json:",omitempty"`
 	LastSeen schemas.LastSeen `json:",omitempty"`
+	Deny     []schemas.UserID `json:",omitempty"`
+	Allow    []schemas.UserID `json:",omitempty"` // with Deny: whom the user denies, and does not deny any more
 	Forward  bool             `json:",omitempty"` // by the detector of another partition
 }
 
@@ -245,7 +247,11 @@ func (o *Override) value(start schemas.Millis, name *schemas.Name) []byte {
 		asked.Until = start + schemas.Millis(o.Until)
 	}
 	f := schemas.Frame{VisibilityUser: o.User, Override: &asked}
-	if o.LastSeen != 0 {
+	denies, _ := schemas.NewDenies("", o.User, o.Deny, o.Allow) // a history may have what decoders refuse
+	switch {
+	case denies != "":
+		f.Override, f.Denies = nil, denies
+	case o.LastSeen != 0:
 		f.Override, f.LastSeen = nil, o.LastSeen
 	}
 	if name != nil {
@@ -254,6 +260,8 @@ func (o *Override) value(start schemas.Millis, name *schemas.Name) []byte {
 	switch {
 	case o.Forward:
 		return schemas.AppendForwardedVisibility(nil, &f)
+	case denies != "":
+		return schemas.AppendDenies(nil, f.VisibilityUser, denies, f.VisibilityName)
 	case o.LastSeen != 0:
 		return schemas.AppendLastSeen(nil, f.VisibilityUser, o.LastSeen, f.VisibilityName)
 	}

@@ -165,7 +165,11 @@ func checkSame(t *testing.T, impl Impl, h, other *History, law string) {
 func byUser(transitions []schemas.Transition) []schemas.Transition {
 	slices.SortStableFunc(transitions, func(a, b schemas.Transition) int { return cmp.Compare(a.User, b.User) })
 	for i := range transitions {
-		transitions[i].Version = schemas.NewVersion(1, 0, 0)
+		t := &transitions[i]
+		t.Version = schemas.NewVersion(1, 0, 0)
+		for _, of := range []*schemas.Version{&t.Override.Audience, &t.AudienceBefore} {
+			*of = min(*of, 1)
+		}
 	}
 	return transitions
 }
@@ -197,9 +201,16 @@ func fault(before, tr schemas.Transition) string {
 	asked.Automatic, askedBefore.Automatic = 0, 0
 	asked.Limit(false) // what a policy adds is nobody's choice
 	askedBefore.Limit(false)
+	audience := tr.Cause == schemas.AudienceSet
+	changed := asked.Audience != askedBefore.Audience
+	asked.Audience, askedBefore.Audience = 0, 0
 	but := asked
 	but.LastSeen = askedBefore.LastSeen
 	switch {
+	case audience != (tr.Denies != ""), audience && (tr.Override.Audience != tr.Version || tr.AudienceBefore != before.Override.Audience),
+		audience && (tr.From != tr.To || tr.Kinds != before.Kinds || tr.Device != 0 || tr.LeftOut != 0 || asked != askedBefore),
+		changed != audience && tr.Cause != schemas.Erased:
+		return "the list of denied viewers and the cause do not fit"
 	case tr.From != before.To:
 		return "does not follow on"
 	case tr.Version <= before.Version:
@@ -219,7 +230,7 @@ func fault(before, tr schemas.Transition) string {
 		return "the override and the cause do not fit"
 	case same && kindsChanged(tr) && (tr.Kinds == before.Kinds && tr.To == automatic(tr) || tr.To == schemas.Offline):
 		return "nothing changes"
-	case !visibility && !overrides && same != kindsChanged(tr):
+	case !visibility && !overrides && !audience && same != kindsChanged(tr):
 		return fmt.Sprintf("the cause does not fit %s→%s", schemas.StateWord(tr.From), schemas.StateWord(tr.To))
 	case tr.Kinds != 0 && tr.To == schemas.Offline, (tr.Kinds.Active() != 0) != (tr.To == schemas.Online):
 		return "the devices do not fit the state"

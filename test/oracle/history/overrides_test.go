@@ -28,6 +28,15 @@ func withOverrides(h *History, seed uint64) *History {
 		if s.chance(5) {
 			return Record{Override: &Override{User: user, LastSeen: one(s, schemas.SeenExactly, schemas.SeenCoarsely, schemas.SeenNever)}}
 		}
+		if s.chance(5) {
+			viewers := func() (of []schemas.UserID) {
+				for range one(s, 0, 1, 3) {
+					of = append(of, schemas.UserID(900+s.below(12)))
+				}
+				return of
+			}
+			return Record{Override: &Override{User: user, Deny: viewers(), Allow: viewers()}}
+		}
 		o, again := newest[user]
 		if !again || !s.chance(4) {
 			o = Override{User: user, State: one(s, schemas.SetAway, schemas.SetAway, schemas.Invisible, schemas.Invisible,

@@ -37,7 +37,8 @@ func (r *Record) size() int {
 		size++
 	}
 	if o := r.Override; o != nil {
-		for _, is := range []bool{o.State != 0, o.State == schemas.Invisible, o.Until != 0, o.Note != "", o.Forward, o.LastSeen > schemas.SeenExactly} {
+		for _, is := range []bool{o.State != 0, o.State == schemas.Invisible, o.Until != 0, o.Note != "", o.Forward, o.LastSeen > schemas.SeenExactly,
+			len(o.Deny)+len(o.Allow) > 1} {
 			if is {
 				size++
 			}
@@ -124,6 +125,7 @@ func simplify(h *History, still func(*History) bool) *History {
 			for _, change := range []func(*Override){
 				func(o *Override) { *o = Override{User: o.User} }, func(o *Override) { o.State = schemas.DoNotDisturb },
 				func(o *Override) { o.Until = 0 }, func(o *Override) { o.Note = "" }, func(o *Override) { o.Forward = false },
+				func(o *Override) { o.Deny, o.Allow = o.Deny[:min(1, len(o.Deny))], nil },
 			} {
 				try(i, func(r *Record) { o := *r.Override; change(&o); r.Override = &o })
 			}
