@@ -64,9 +64,15 @@ test("the chat shows who is there, and what they write", async () => {
   await two.run(`document.forms[0].elements.text.value = "<b>hello</b>"; document.forms[0].requestSubmit()`);
   await shows(one, `document.querySelector("#messages").innerText.includes("User 2: <b>hello</b>")`);
   for (const [as, name] of Object.entries({ dnd: "dnd", "": "online" })) {
-    await two.run(`document.querySelector("select").onchange({ target: { value: "${as}" } })`);
+    await two.run(`document.querySelector("#as").onchange({ target: { value: "${as}" } })`);
     await shows(one, `document.querySelector("#user-2").className === "${name}"`);
   }
+  for (const name of ["hidden", "online"]) {
+    await two.run(`document.querySelector("#user-1 button").click()`);
+    await shows(one, `document.querySelector("#user-2").className === "${name}"`);
+    await shows(two, `document.querySelector("#user-1 button").ariaPressed === "${name === "hidden"}"`);
+  }
+  await two.run(`document.querySelector("#last-seen").onchange({ target: { value: "coarse" } })`);
   if (process.env.PICTURE) {
     const { writeFileSync } = await import("node:fs");
     const { data } = await one.send("Page.captureScreenshot");
@@ -74,6 +80,7 @@ test("the chat shows who is there, and what they write", async () => {
   }
   await two.close();
   await shows(one, `document.querySelector("#user-2").className === "offline"`);
+  await shows(one, `document.querySelector("#user-2 small").innerText === "seen recently"`);
   assert.equal(await one.run(`document.querySelector("#people").className`), "");
 });
 
