@@ -39,7 +39,7 @@ func (r *Reader) withhold(ctx context.Context, v Viewer, ids []schemas.UserID, a
 			continue
 		}
 		a.denied, a.Current = true, schemas.Current{User: users[n], State: schemas.Offline, Since: d.Since, LastSeen: d.Since,
-			Visibility: schemas.Nobody, Version: d.Hidden, Hidden: d.Hidden, Override: a.Override.Staying()}
+			LastActive: d.Since, Visibility: schemas.Nobody, Version: d.Hidden, Hidden: d.Hidden, Override: a.Override.Staying()}
 		if d.Version == 0 && a.stale == 0 {
 			a.stale = cmp.Or(a.upTo, schemas.MillisOf(time.Now()))
 			r.metrics.ReadStale.Inc()

@@ -259,7 +259,7 @@ func (l *listed) withheldAnswers(user schemas.UserID, list schemas.Version, sinc
 			word = `"last_seen":"long_ago",`
 		}
 	}
-	return withheldWays(user, `"state":"offline","last_seen_at":`+instant+`,"last_active_at":null,"devices":[],"kinds":{},"since":`+instant+`,"version":"`+version+`",`+word+`"stale_since":`+stale,
+	return withheldWays(user, `"state":"offline","last_seen_at":`+instant+`,"last_active_at":`+instant+`,"devices":[],"kinds":{},"since":`+instant+`,"version":"`+version+`",`+word+`"stale_since":`+stale,
 		`"offline"`, unsure, "[]", stale, header)
 }
 
