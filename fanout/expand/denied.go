@@ -10,10 +10,14 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
+	"golang.org/x/sync/errgroup"
 )
 
 // behindFor is how long a transition waits before the planner reads again a list of denied viewers that is behind.
 const behindFor = 100 * time.Millisecond
+
+// listsAtOnce is how many lists the planner reads at the same time.
+const listsAtOnce = 16
 
 // deniedBy reads whom the user of t denies, as of t or later.
 func (d *Dependencies) deniedBy(ctx context.Context, t *schemas.Transition) (shown.Denied, error) {
@@ -101,19 +105,25 @@ func (p *Planner) denied(ctx context.Context, todo []delayedChange, of []graph.F
 			waiting--
 		}
 	}
+	var reads errgroup.Group
+	reads.SetLimit(listsAtOnce)
+	faults, needs := make([]error, len(todo)), make([]bool, len(todo))
 	for i, w := range todo {
 		t, f := w.change, &of[i]
 		if t.Denies != "" {
 			f.IDs = only(f.IDs, in(named(t)))
 		}
-		if t.Visibility == schemas.Nobody || t.Override.Audience == 0 || !f.Many && len(f.IDs) == 0 {
+		if needs[i] = t.Visibility != schemas.Nobody && t.Override.Audience != 0 && (f.Many || len(f.IDs) > 0); needs[i] {
+			reads.Go(func() error { lists[i], faults[i] = p.deps.deniedBy(ctx, t); return nil })
+		}
+	}
+	_ = reads.Wait() // faults has the errors
+	for i, w := range todo {
+		if !needs[i] {
 			continue
 		}
-		var err error
-		if !behind[t.User] {
-			lists[i], err = p.deps.deniedBy(ctx, t)
-			behind[t.User] = errors.Is(err, shown.ErrBehind)
-		}
+		t, f, err := w.change, &of[i], faults[i]
+		behind[t.User] = behind[t.User] || errors.Is(err, shown.ErrBehind)
 		switch wait[i] = behind[t.User]; {
 		case wait[i] && p.old(t):
 		case wait[i] && waiting >= maxDelayed:
