@@ -1,10 +1,12 @@
 package httpgate
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/internal/web"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,6 +36,9 @@ func (g *Gate) postDeny(w http.ResponseWriter, r *http.Request) (status int, err
 	})
 }
 
+// codeConflict is of requests whose parts are valid but contradict each other. No schema can say it.
+const codeConflict = "conflict"
+
 // decodeDenies reads the body of a change of c.user, whose tenant is that of the viewers.
 func (g *Gate) decodeDenies(body []byte, c *userChange) (d schemas.Denies, called denied, err error) {
 	seen := strictjson.Fields{Known: []string{"add", "remove"}}
@@ -60,16 +65,19 @@ func (g *Gate) decodeDenies(body []byte, c *userChange) (d schemas.Denies, calle
 			case err != nil:
 				return err
 			case viewer == c.user:
-				return schemas.Invalid("", "must not be the user")
+				return &schemas.FieldError{Code: codeConflict, Reason: "must not be the user"}
 			case other == "":
 				in[viewer] = field
 				*viewers, *texts = append(*viewers, viewer), append(*texts, g.cfg.Users.Called(viewer, name).Text)
 			case other != field:
-				return schemas.Invalid("", "must not be in add and in remove")
+				return &schemas.FieldError{Code: codeConflict, Reason: "must not be in add and in remove"}
 			}
 			return nil
 		}))
 	})
+	if bad := new(schemas.FieldError); errors.As(err, &bad) && bad.Code == codeConflict {
+		err = web.Refuse(http.StatusConflict, bad.Code, bad.Field, bad.Reason)
+	}
 	if err == nil && (count < 1 || count > schemas.MaxDenies) {
 		err = schemas.Invalid("body", "must add and remove 1 to "+strconv.Itoa(schemas.MaxDenies)+" viewers, not "+strconv.Itoa(count))
 	}

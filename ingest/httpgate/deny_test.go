@@ -56,13 +56,17 @@ func TestADenialIsRefusedWithTheFieldThatIsWrong(t *testing.T) {
 		`{"add":["2"]} x`: "malformed body", `{"add":["2"],"deny":["3"]}`: "unknown_field deny", `{"add":["2"],"add":["3"]}`: "repeated_field add",
 		`{"add":"2"}`: "invalid_argument add", `{"remove":null}`: "invalid_argument remove", `{"add":[["2"]]}`: "invalid_user_id add[0]",
 		`{"add":["2","x"]}`: "invalid_user_id add[1]", `{"remove":[2,3,0]}`: "invalid_user_id remove[2]", `{"add":[1.5]}`: "invalid_user_id add[0]",
-		`{"add":["2",3,"4","1"]}`: "invalid_argument add[3]", `{"remove":[1]}`: "invalid_argument remove[0]",
-		`{"add":["2"],"remove":["3","2"]}`: "invalid_argument remove[1]", `{"remove":["2"],"add":[2]}`: "invalid_argument add[0]",
+		`{"add":["2",3,"4","1"]}`: "conflict add[3]", `{"remove":[1]}`: "conflict remove[0]",
+		`{"add":["2"],"remove":["3","2"]}`: "conflict remove[1]", `{"remove":["2"],"add":[2]}`: "conflict add[0]",
 		`{"add":` + viewers(2, 1001) + `}`:                                   "invalid_argument body",
 		`{"add":` + viewers(2, 600) + `,"remove":` + viewers(602, 401) + `}`: "invalid_argument body",
 	} {
 		w := d.send(http.MethodPost, denyPath, body)
-		if got := d.refusal(w); w.Code != 400 || got != refusal {
+		status := http.StatusBadRequest
+		if strings.HasPrefix(refusal, "conflict") {
+			status = http.StatusConflict
+		}
+		if got := d.refusal(w); w.Code != status || got != refusal {
 			t.Errorf("%.60s is refused with %d %s, want %s", body, w.Code, got, refusal)
 		}
 	}
@@ -84,7 +88,7 @@ func TestADenialIsOfTheUsersTenantAndAPolicyThatForbidsHidingAllowsIt(t *testing
 	d.wants(d.by(caller, http.MethodPost, "/presence/ann/audience/deny", `{"add":["bob, née/7",7],"remove":["cara"]}`), 200,
 		`{"user_id":"ann","tenant":"acme","add":["bob, née/7","7"],"remove":["cara"]}`)
 	for body, refusal := range map[string]string{
-		`{"add":["bob","ann"]}`: "invalid_argument add[1]", `{"remove":[""]}`: "invalid_name remove[0]",
+		`{"add":["bob","ann"]}`: "conflict add[1]", `{"remove":[""]}`: "invalid_name remove[0]",
 		`{"add":["` + strings.Repeat("x", schemas.MaxName+1) + `"]}`: "invalid_name add[0]",
 	} {
 		if got := d.refusal(d.by(caller, http.MethodPost, "/presence/ann/audience/deny", body)); got != refusal {
