@@ -45,7 +45,7 @@ func (g *Gate) decodeDenies(body []byte, c *userChange) (d schemas.Denies, calle
 	r := strictjson.NewReader("body", body)
 	var add, remove []schemas.UserID
 	in := map[schemas.UserID]string{} // the field of each viewer
-	count := 0
+	count, longest := 0, 0
 	err = r.Document(func(key []byte) error {
 		field, err := seen.Take(key)
 		if err != nil {
@@ -55,8 +55,9 @@ func (g *Gate) decodeDenies(body []byte, c *userChange) (d schemas.Denies, calle
 		if field == "remove" {
 			viewers, texts = &remove, &called.Remove
 		}
-		return r.Within(field, r.Array(func(int) error {
+		return r.Within(field, r.Array(func(i int) error {
 			text, err := r.Scalar()
+			longest = max(longest, i+1)
 			if count++; err != nil || count > schemas.MaxDenies {
 				return err // what is too much is only counted
 			}
@@ -75,11 +76,15 @@ func (g *Gate) decodeDenies(body []byte, c *userChange) (d schemas.Denies, calle
 			return nil
 		}))
 	})
+	if err == nil && (count < 1 || count > schemas.MaxDenies) {
+		bad := schemas.Invalid("body", "must add and remove 1 to "+strconv.Itoa(schemas.MaxDenies)+" viewers, not "+strconv.Itoa(count))
+		if longest <= schemas.MaxDenies && count > 0 {
+			bad.Code = codeConflict
+		}
+		err = bad
+	}
 	if bad := new(schemas.FieldError); errors.As(err, &bad) && bad.Code == codeConflict {
 		err = web.Refuse(http.StatusConflict, bad.Code, bad.Field, bad.Reason)
-	}
-	if err == nil && (count < 1 || count > schemas.MaxDenies) {
-		err = schemas.Invalid("body", "must add and remove 1 to "+strconv.Itoa(schemas.MaxDenies)+" viewers, not "+strconv.Itoa(count))
 	}
 	if err == nil {
 		d, err = schemas.NewDenies("", c.user, add, remove)

@@ -59,7 +59,7 @@ func TestADenialIsRefusedWithTheFieldThatIsWrong(t *testing.T) {
 		`{"add":["2",3,"4","1"]}`: "conflict add[3]", `{"remove":[1]}`: "conflict remove[0]",
 		`{"add":["2"],"remove":["3","2"]}`: "conflict remove[1]", `{"remove":["2"],"add":[2]}`: "conflict add[0]",
 		`{"add":` + viewers(2, 1001) + `}`:                                   "invalid_argument body",
-		`{"add":` + viewers(2, 600) + `,"remove":` + viewers(602, 401) + `}`: "invalid_argument body",
+		`{"add":` + viewers(2, 600) + `,"remove":` + viewers(602, 401) + `}`: "conflict body",
 	} {
 		w := d.send(http.MethodPost, denyPath, body)
 		status := http.StatusBadRequest
