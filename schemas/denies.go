@@ -45,8 +45,11 @@ func ascending(users []UserID) []int64 {
 	return slices.Compact(all)
 }
 
-// Changes are the viewers who are added and those who are removed, ascending.
+// Changes are the viewers who are added and those who are removed, ascending. Of an empty one it does not allocate.
 func (d Denies) Changes() (add, remove []UserID) {
+	if d == "" {
+		return nil, nil
+	}
 	var m pb.Denies
 	if err := proto.Unmarshal([]byte(d), &m); err != nil {
 		panic(err) // it was made from such a message

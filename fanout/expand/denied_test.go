@@ -139,15 +139,20 @@ func TestAListThatIsBehindHoldsItsUserBackAndNobodyElse(t *testing.T) {
 	}
 }
 
-func TestABatchComesAgainIfNoListCanBeReadOrMoreTransitionsThanMayWaitAreBehind(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	var records []schemas.Record
+// behind are transitions of one user more than may wait, each with a list that nobody has yet.
+func (s *stage) behind() (records []schemas.Record) {
 	for i := range schemas.UserID(maxDelayed + 1) {
 		s.graph.counts[100+i] = 1
 		c := s.after(100+i, 1<<40)
 		records = append(records, schemas.Record{Offset: int64(i), Time: c.At, Value: c.Encode()})
 	}
+	return records
+}
+
+func TestABatchComesAgainIfNoListCanBeReadOrMoreTransitionsThanMayWaitAreBehind(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	records := s.behind()
 	job := s.job(&schemas.FanoutJob{Kind: schemas.RangeJob, Transition: s.after(star, 1<<40), Through: 5_000, Chunks: 1})
 	var out stream.Outbox
 	for _, fail := range []error{errors.New("no Redis"), shown.ErrBehind} {
@@ -177,12 +182,7 @@ func TestABatchComesAgainIfNoListCanBeReadOrMoreTransitionsThanMayWaitAreBehind(
 func TestTransitionsThatWaitForAListUntilTheyAreOldMakeRoomForOthers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	var records []schemas.Record
-	for i := range schemas.UserID(maxDelayed + 1) {
-		s.graph.counts[100+i] = 1
-		c := s.after(100+i, 1<<40)
-		records = append(records, schemas.Record{Offset: int64(i), Time: c.At, Value: c.Encode()})
-	}
+	records := s.behind()
 	var out stream.Outbox
 	must.Do(t, s.planner.HandleBatch(t.Context(), records[:maxDelayed], &out))
 	later := time.Now().Add(s.planner.deps.Config.MaxAge + time.Minute)

@@ -14,8 +14,7 @@ import (
 )
 
 // A user may deny viewers, to whom the user then looks hidden. A state carries the version of the list that it needs.
-// Nothing of a user is pushed between a state with a newer version and the read of that list, to nobody who may be
-// denied; decides reads it.
+// When a state needs a newer list, nothing of the user is pushed to viewers who may be denied until decides has read it.
 
 // list is what an entry knows of the viewers whom its user denies. Guarded by the shard.
 type list struct {

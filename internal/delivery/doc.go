@@ -16,8 +16,8 @@
 //
 // A channel of all transitions (Job.Transitions) reads presence.transitions with the same promises,
 // for one receiver that stands for everybody. It sends each transition of a visible user, and of
-// each hide one notice that says no more than that. It leaves out changes of the list of denied viewers. What was published before a hide and has not
-// been delivered is withheld. The ID of a notice is the event id.
+// each hide one notice that says no more than that. It leaves out changes of the list of denied
+// viewers. What was published before a hide and has not been delivered is withheld. The ID of a notice is the event id.
 //
 // # Tenants
 //

@@ -1,5 +1,6 @@
 // Package shown tells processes whom they may show: what others than the user may know of a transition
-// (shown.go), whom a user denies (denied.go), which users are present, hidden or erased (set.go), and, with --ids text, who was erased just now
+// (shown.go), whom a user denies (denied.go), which users are present, hidden or erased (set.go), and, with --ids text,
+// who was erased just now
 // (erasures.go):
 //
 //	DELETE, erase ──▶ [presence.erasures] ──▶ Erasures ──▶ names of these users are written again

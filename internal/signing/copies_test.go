@@ -9,6 +9,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+func TestWhetherAFrameOfBeatsIsACopyTakesNoAllocation(t *testing.T) { // not parallel: it counts allocations
+	keys := Of([]Master{masterOf(1)})
+	c := keys.Checker(topic, 0)
+	var f schemas.Frame
+	must.Do(t, f.Decode(keys.Sign(beats("gw-1", 1), topic, 0, now)))
+	if n := testing.AllocsPerRun(100, func() { must.Do(t, c.Count(&f, now)) }); n != 0 {
+		t.Errorf("it takes %v allocations", n)
+	}
+}
+
 func TestACopyOfWhatChangedSomethingCountsForNothing(t *testing.T) {
 	t.Parallel()
 	keys := Of([]Master{masterOf(1)})

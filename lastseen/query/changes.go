@@ -109,7 +109,9 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, all se
 
 // asked reads users, who are ascending. It does not read those that the sender may not see. Strangers are
 // withheld too, and users who deny the viewer.
-func (s *Server) asked(ctx context.Context, request *http.Request, v Viewer, all several) (current []answer, withheld []bool, err error) {
+func (s *Server) asked(ctx context.Context, request *http.Request, v Viewer, all several) (
+	current []answer, withheld []bool, err error,
+) {
 	users := all.ids
 	current, withheld, err = s.visible(ctx, request, users, func(visible []schemas.UserID) ([]answer, error) {
 		read, err := s.reader.read(ctx, visible)

@@ -82,7 +82,9 @@ func (r *Reader) missed(ctx context.Context, v Viewer, users []schemas.UserID, c
 	}
 	for i, changes := range logged {
 		if v.User != 0 && !v.seesHidden(users[i]) { // who is not denied may have been before the newest change of the list
-			changes = slices.DeleteFunc(changes, func(t *schemas.Transition) bool { return t.Version < current[i].Override.Audience })
+			changes = slices.DeleteFunc(changes, func(t *schemas.Transition) bool {
+				return t.Version < current[i].Override.Audience
+			})
 		}
 		listed := r.listed(&current[i], withheld[i], p.Versions[i], changes)
 		if room := pageLength - len(m.changes); len(listed) > room {

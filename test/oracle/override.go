@@ -71,6 +71,22 @@ func (s shown) askedFor(next shown) schemas.Cause {
 	return schemas.OverrideSet
 }
 
+// setShown changes what the user asks for: the visibility or the override.
+func (w *world) setShown(id schemas.UserID, set func(*shown)) {
+	u := w.user(id)
+	if u == nil {
+		return
+	}
+	w.lookAhead(u, w.presence(w.now))
+	u = w.user(id)
+	next := u.shown
+	if set(&next); next != u.shown {
+		w.rejudgeKinds(u, &next, w.presence(w.now))
+		w.change(u, w.presence(w.now), next, w.now, reason{row: true}, u.askedFor(next))
+	}
+	w.forget(u)
+}
+
 // setOverride gives a user an override in place of the one before.
 func (w *world) setOverride(id schemas.UserID, o schemas.Override) {
 	if o.Until != 0 && o.Until <= w.now {
